@@ -60,7 +60,7 @@ static tutti_status unknown(tutti_request request)
 /* Its output is there and was not taken yet. */
 static bool holds_output(const struct operation *operation)
 {
-    return operation->owns_output && operation->status == TUTTI_OK;
+    return operation->memory.owns_output && operation->status == TUTTI_OK;
 }
 
 /* Operations of consumed requests that go back into the pool, over next. */
@@ -275,10 +275,10 @@ static void copy_rows(const struct operation *operation, int64_t *rows_of)
 {
     const struct meta *meta = &operation->request.meta;
     const size_t row_bytes = (size_t)meta->row_count * tutti_dtype_size(meta->dtype);
-    const int size = operation->part_members;
+    const int size = operation->parts.members;
 
     for (int i = 0; i < size; i++) {
-        rows_of[i] = (int64_t)(operation->parts[size + i].bytes / row_bytes);
+        rows_of[i] = (int64_t)(operation->parts.list[size + i].bytes / row_bytes);
     }
 }
 
@@ -288,7 +288,7 @@ static tutti_status take_output(
 {
     struct operation *operation = operation_find(&t->operations, *request);
 
-    if (operation != NULL && !operation->owns_output) {
+    if (operation != NULL && !operation->memory.owns_output) {
         /* Without the name, which may be forgotten when the operation is over. */
         return error_set(TUTTI_ERR_INVALID,
                 "this %s of rank %d has an output of the caller; there is nothing to "
@@ -302,11 +302,11 @@ static tutti_status take_output(
     if (!operation_claim(operation, *request)) {
         return unknown(*request);
     }
-    *output = operation->output;
+    *output = operation->memory.output;
     if (rows_of != NULL) {
         copy_rows(operation, rows_of);
     }
-    operation->owns_output = false;
+    operation->memory.owns_output = false;
     operation_unclaim(operation);
     return consume_one(t, request);
 }
@@ -316,7 +316,7 @@ static bool may_hold_output(tutti *t, tutti_request request)
 {
     const struct operation *operation = operation_find(&t->operations, request);
 
-    return operation != NULL && operation->owns_output;
+    return operation != NULL && operation->memory.owns_output;
 }
 
 tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **output,

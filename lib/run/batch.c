@@ -62,11 +62,11 @@ struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
     batch->operation_count = 0;
     batch->priority = INT_MIN;
     batch->epoch = 0;
-    batch->timed_ns = 0;
+    batch->time.timed_ns = 0;
     batch->space = OP_HOST;
     batch->issued = NULL;
     batch->operands = NULL;
-    batch->set_ranks = NULL;
+    batch->present.places = NULL;
     batch->next = NULL;
     batch_advance(batch, BATCH_FORMING);
     return batch;
@@ -111,35 +111,35 @@ bool batch_add(
 bool batch_without(struct batch *batch, const struct bitset *absent)
 {
     const struct op_set *set = &batch->set->op;
-    int *ranks = batch->ranks;
+    int *ranks = batch->present.ranks;
     int count = 0;
 
-    if (absent == NULL || batch->set_ranks != NULL) {
+    if (absent == NULL || batch->present.places != NULL) {
         return true;
     }
-    if (batch->rank_capacity < set->size) {
-        ranks = mem_resize(batch->ranks, 2 * (size_t)set->size, sizeof *ranks);
+    if (batch->present.capacity < set->size) {
+        ranks = mem_resize(batch->present.ranks, 2 * (size_t)set->size, sizeof *ranks);
         if (ranks == NULL) {
             return false;
         }
-        batch->ranks = ranks;
-        batch->rank_capacity = set->size;
+        batch->present.ranks = ranks;
+        batch->present.capacity = set->size;
     }
-    batch->others = *set;
+    batch->present.set = *set;
     for (int i = 0; i < set->size; i++) {
         if (bitset_has(absent, i)) {
             continue;
         }
         if (i == set->rank) {
-            batch->others.rank = count;
+            batch->present.set.rank = count;
         }
         ranks[set->size + count] = set->world_ranks[i];
         ranks[count++] = i;
     }
-    batch->others.size = count;
-    batch->others.partial = true;
-    batch->others.world_ranks = ranks + set->size;
-    batch->set_ranks = ranks;
+    batch->present.set.size = count;
+    batch->present.set.partial = true;
+    batch->present.set.world_ranks = ranks + set->size;
+    batch->present.places = ranks;
     return true;
 }
 
@@ -147,13 +147,13 @@ struct op_part *batch_parts(struct batch *batch, size_t count)
 {
     struct op_part *grown;
 
-    if (count <= batch->part_capacity) {
-        return batch->parts;
+    if (count <= batch->parts.capacity) {
+        return batch->parts.list;
     }
-    grown = mem_resize(batch->parts, count, sizeof *grown);
+    grown = mem_resize(batch->parts.list, count, sizeof *grown);
     if (grown != NULL) {
-        batch->parts = grown;
-        batch->part_capacity = count;
+        batch->parts.list = grown;
+        batch->parts.capacity = count;
     }
     return grown;
 }
@@ -165,8 +165,8 @@ void batch_unstage(struct batch *batch)
     if (!batch_is_staged(batch)) {
         return;
     }
-    for (size_t i = 0; i < batch->staged_count; i++) {
-        const struct staged *staged = &batch->staged[i];
+    for (size_t i = 0; i < batch->staging.count; i++) {
+        const struct staged *staged = &batch->staging.tensors[i];
 
         if (staged->host_output != staged->host_input) {
             device->host_give_back(device->state, staged->host_output);
@@ -175,7 +175,7 @@ void batch_unstage(struct batch *batch)
     }
     device->release(device->state, batch->issued);
     batch->issued = NULL;
-    batch->staged_count = 0;
+    batch->staging.count = 0;
 }
 
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
@@ -195,13 +195,13 @@ void batch_free_all(struct batch *batches)
 
         batch_unstage(batches);
         carry_free(batches->operands);
-        mem_free(batches->staged);
-        mem_free(batches->copies);
+        mem_free(batches->staging.tensors);
+        mem_free(batches->staging.copies);
         mem_free(batches->events);
         mem_free(batches->operations);
         mem_free(batches->runs);
-        mem_free(batches->parts);
-        mem_free(batches->ranks);
+        mem_free(batches->parts.list);
+        mem_free(batches->present.ranks);
         mem_free(batches->task);
         mem_free(batches);
         batches = next;

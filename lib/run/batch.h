@@ -51,6 +51,45 @@ struct staged {
     void *host_input, *host_output; /* owned; NULL: none; may be the same        */
 };
 
+/** What goes through the host: for each operation its tensor, and room for copies. */
+struct staging {
+    struct staged *tensors; /* owned                                                */
+    size_t count, capacity;
+    struct device_copy *copies; /* owned; scratch                                    */
+    size_t copy_capacity;
+};
+
+/** A fusion buffer. */
+struct fusion_buffer {
+    void *memory; /* owned; NULL: none                                     */
+    size_t bytes;
+    uint32_t set; /* the process set that has it, for metrics              */
+};
+
+/** When things happened to a batch. */
+struct batch_times {
+    int64_t agreed_ns; /* all ranks had agreed on it                           */
+    int64_t begun_ns; /* it was launched, for metrics                           */
+    int64_t moved_ns; /* something of it has moved last, or it was launched     */
+    int64_t told_ns; /* it was told that it stands still; 0: never              */
+    int64_t timed_ns; /* it was begun, if it is timed; else 0                   */
+    int64_t reduced_ns; /* not when, but how long: its reductions, in a timeline  */
+};
+
+/** The members of the set, without those that have joined. */
+struct batch_members {
+    struct op_set set; /* as a set of their own; places != NULL                */
+    int *places; /* by their place in the set of the batch; NULL: none has joined */
+    int *ranks; /* owned; backs places and set.world_ranks                  */
+    int capacity;
+};
+
+/** Parts of a packed reducescatter. */
+struct batch_parts {
+    struct op_part *list; /* owned                                            */
+    size_t capacity;
+};
+
 /** Operations that are launched together. */
 struct batch {
     enum batch_state state; /* written by batch_advance() alone                     */
@@ -62,41 +101,24 @@ struct batch {
     size_t operation_count, operation_capacity;
     int priority; /* the largest of its operations                             */
     uint64_t epoch; /* of its plan; 0: none                                      */
-    int64_t agreed_ns; /* when all ranks had agreed on it                     */
-    int64_t reduced_ns; /* that its reductions have taken, in a timeline           */
-    int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
+    struct batch_times time;
     uint64_t range; /* of a profiler                                      */
-    int64_t begun_ns; /* when, for metrics                                      */
-    int64_t moved_ns; /* when something of it has moved last, or it was launched   */
-    int64_t told_ns; /* when it was told that it stands still; 0: never       */
     enum op_space space; /* where its tensors lie                                */
-    struct op_run *runs; /* owned; as many; what the backend sees              */
-    struct op_part *parts; /* owned; of a packed reducescatter                   */
-    size_t part_capacity;
+    struct op_run *runs; /* owned; as many as operations; what the backend sees  */
+    struct batch_parts parts;
     struct op_batch op;
     struct op_operand *operands; /* owned; of others, where they came beforehand      */
-
-    /* When members of the set have joined, the others: */
-    struct op_set others; /* as a set of their own; set_ranks != NULL            */
-    int *set_ranks; /* its members by their place in `set`; else NULL      */
-    int *ranks; /* owned; backs set_ranks and others.world_ranks       */
-    int rank_capacity;
+    struct batch_members present;
+    struct fusion_buffer buffer; /* when the operations were packed                   */
 
     /* In device memory: */
     struct device_event *
             *events; /* owned; room for one of each operation; borrowed events  */
     struct device_event
             *issued; /* when it is done; or, staged, the last copies       */
-    struct staged
-            *staged; /* owned; one for each operation, when it goes through the host */
-    size_t staged_count, staged_capacity;
-    struct device_copy *copies; /* owned; scratch                                    */
-    size_t copy_capacity;
+    struct staging staging;
 
     const struct dispatcher_backend *backend; /* while RUNNING                       */
-    void *buffer; /* fusion buffer, when the operations were packed; owned   */
-    size_t buffer_bytes; /* its size                                           */
-    uint32_t buffer_set; /* the process set that has it, for metrics           */
     void *task; /* owned; task_bytes of the largest backend           */
     struct tutti *context;
     struct batch *next;
@@ -105,7 +127,7 @@ struct batch {
 /** True from when its inputs are fetched to the host. */
 static inline bool batch_is_staged(const struct batch *batch)
 {
-    return batch->staged_count > 0;
+    return batch->staging.count > 0;
 }
 
 struct set_lane *batch_lane(const struct batch *batch);

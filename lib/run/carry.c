@@ -83,7 +83,7 @@ void carry_write(void *user, const struct plan *plan, const struct plan_batch *b
     for (uint32_t i = batch->first; i < batch->first + batch->count && bytes > 0; i++) {
         const struct operation *operation = plan->items[i]->own.local->cookie;
 
-        wire_put_bytes(out, operation->input, operation->bytes);
+        wire_put_bytes(out, operation->memory.input, operation->memory.bytes);
     }
 }
 

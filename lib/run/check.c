@@ -1,5 +1,5 @@
 /*
- * Checks of a submission's arguments, before anything is locked.
+ * Checks of a submission.
  */
 #include "run/check.h"
 
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "run/context.h"
 
 /* The end of a name is one, too. */
 static bool is_control(char c)
@@ -235,4 +236,89 @@ tutti_status check_in_set(const struct submission *s, const struct op_set *set)
     }
     status = check_callback(s, set);
     return status == TUTTI_OK ? rows_check(s, set) : status;
+}
+
+/* --------------------------------------------------------------- lock held */
+
+/* Whether anything may be submitted at all. */
+static tutti_status check_open(struct tutti *t)
+{
+    if (t->failure.error.status != TUTTI_OK) {
+        return error_raise(&t->failure.error);
+    }
+    if (t->closing) {
+        return error_set(
+                TUTTI_ERR_FINALIZED, "rank %d has called tutti_finalize()", t->rank);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status has_joined(
+        const struct tutti *t, const struct process_set *set, const char *name)
+{
+    return error_set(TUTTI_ERR_INVALID,
+            "\"%s\": rank %d has joined process set %u; wait for the join first", name,
+            t->rank, set->id);
+}
+
+tutti_status check_late(struct tutti *t, const struct operation *operation)
+{
+    const tutti_status status = check_open(t);
+
+    if (status != TUTTI_OK || operation == NULL) {
+        return status;
+    }
+    return operation->set->joined
+            ? has_joined(t, operation->set, operation->tensor->name)
+            : TUTTI_OK;
+}
+
+static tutti_status check_group(const struct tutti *t, const struct open_group *group,
+        const struct submission *s)
+{
+    if (group == NULL) {
+        return TUTTI_OK;
+    }
+    if (s->collective == META_JOIN) {
+        return error_set(TUTTI_ERR_INVALID,
+                "a join inside a group (rank %d); end the group first", t->rank);
+    }
+    if (s->collective < META_SET_CREATE && group->newest != NULL &&
+            group->newest->set->id != s->set) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": its group uses process set %u, not %u (rank %d); a group "
+                "stays "
+                "within one set",
+                s->name, group->newest->set->id, s->set, t->rank);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status check_find_set(struct tutti *t, const struct open_group *group,
+        const struct submission *s, struct process_set **found)
+{
+    struct process_set *set = process_sets_find(&t->sets, s->set);
+    tutti_status status = s->collective == META_FINALIZE ? TUTTI_OK : check_open(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (set == NULL || (set->closing && s->collective < META_SET_CREATE)) {
+        return error_set(TUTTI_ERR_INVALID, "\"%s\": there is no process set %u",
+                s->name, s->set);
+    }
+    if (set->op.rank < 0) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": rank %d is no member of process set %u", s->name, t->rank,
+                s->set);
+    }
+    if (set->joined && s->collective != META_FINALIZE && s->collective != META_JOIN) {
+        return has_joined(t, set, s->name);
+    }
+    status = check_in_set(s, &set->op);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    *found = set;
+    return check_group(t, group, s);
 }

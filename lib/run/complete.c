@@ -22,9 +22,9 @@ static void free_name(struct tutti *t, const struct operation *operation)
 static void leave_device(struct tutti *t, struct operation *operation)
 {
     operation_satisfied(operation, &t->tickets);
-    if (operation->after != NULL) {
-        t->device.release(t->device.state, operation->after);
-        operation->after = NULL;
+    if (operation->on_device.after != NULL) {
+        t->device.release(t->device.state, operation->on_device.after);
+        operation->on_device.after = NULL;
     }
 }
 
@@ -79,7 +79,7 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
         }
         if (operation->status == TUTTI_OK) {
             counter_publish(&t->finished.ok, 1);
-            counter_publish(&t->finished.bytes, operation->bytes);
+            counter_publish(&t->finished.bytes, operation->memory.bytes);
         } else {
             counter_publish(&t->finished.failed, 1);
         }
@@ -88,7 +88,7 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
         if (!was_issued) {
             counter_publish(&t->finished.count, 1);
         }
-        if (operation->callback != NULL) {
+        if (operation->callback.call != NULL) {
             operation->next = callbacks;
             callbacks = operation;
         }
@@ -118,10 +118,10 @@ static struct operation *reversed(struct operation *operations)
 /* The callback may submit the same tensor again, so the operation is free before it runs. */
 static void call_back(struct tutti *t, struct operation *operation)
 {
-    const tutti_callback callback = operation->callback;
+    const tutti_callback callback = operation->callback.call;
     const tutti_status status = operation->status;
     struct error *error = operation->error;
-    void *user = operation->user;
+    void *user = operation->callback.user;
 
     operation->error = NULL;
     if (operation_end(operation)) {

@@ -100,33 +100,33 @@ static void join(struct inflight *issue, struct operation *operation)
     struct operation *newest = issue->operations;
 
     /* Newest first, as complete_publish() returns what it is to be called back for. */
-    operation->issue = issue;
+    operation->on_device.issue = issue;
     operation->next = newest;
-    operation->before = NULL;
+    operation->on_device.before = NULL;
     if (newest != NULL) {
-        newest->before = operation;
+        newest->on_device.before = operation;
     }
     issue->operations = operation;
 }
 
 static void leave(struct operation *operation)
 {
-    struct inflight *issue = operation->issue;
+    struct inflight *issue = operation->on_device.issue;
 
     if (issue == NULL) {
         return;
     }
     if (operation->next != NULL) {
-        operation->next->before = operation->before;
+        operation->next->on_device.before = operation->on_device.before;
     }
-    if (operation->before != NULL) {
-        operation->before->next = operation->next;
+    if (operation->on_device.before != NULL) {
+        operation->on_device.before->next = operation->next;
     } else {
         issue->operations = operation->next;
     }
-    operation->issue = NULL;
+    operation->on_device.issue = NULL;
     operation->next = NULL;
-    operation->before = NULL;
+    operation->on_device.before = NULL;
 }
 
 /*
@@ -239,7 +239,7 @@ bool complete_give_up(struct tutti *t, const struct error *error)
  */
 static bool is_issued(const struct operation *operation, tutti_request request)
 {
-    return operation != NULL && operation->issue != NULL &&
+    return operation != NULL && operation->on_device.issue != NULL &&
             operation_is_of(operation, request);
 }
 
@@ -250,7 +250,7 @@ void complete_events(struct tutti *t, struct operation *const *operations,
     for (size_t i = 0; i < count; i++) {
         events[i] = NULL;
         if (is_issued(operations[i], requests[i])) {
-            events[i] = operations[i]->issue->event;
+            events[i] = operations[i]->on_device.issue->event;
             t->device.hold(t->device.state, events[i]);
         }
     }
@@ -268,7 +268,7 @@ static void end_on_stream(
     operation_advance(operation, OPERATION_DONE);
     recorder_end(&operation->record);
     counter_add(&t->metrics->streamed, 1);
-    counter_add(&t->metrics->streamed_bytes, operation->bytes);
+    counter_add(&t->metrics->streamed_bytes, operation->memory.bytes);
     /* Pairs with work_is_done(), as in complete.c. */
     atomic_store_explicit(&operation->done, OPERATION_FINAL, memory_order_release);
 }

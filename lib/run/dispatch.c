@@ -21,8 +21,8 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     struct set_lane *lane = batch_lane(batch);
 
     batch->next = NULL;
-    batch->agreed_ns = t->engine.now_ns;
-    batch->reduced_ns = 0;
+    batch->time.agreed_ns = t->engine.now_ns;
+    batch->time.reduced_ns = 0;
     batch_advance(batch, BATCH_WAITING);
     if (lane->last_waiting != NULL) {
         lane->last_waiting->next = batch;
@@ -41,7 +41,7 @@ static size_t bytes_of(const struct batch *batch)
     size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
 
     for (size_t i = 0; i < batch->operation_count && batch->op.count == 0; i++) {
-        bytes += batch->operations[i]->bytes;
+        bytes += batch->operations[i]->memory.bytes;
     }
     return bytes;
 }
@@ -59,7 +59,7 @@ static void count_batch(struct tutti *t, const struct batch *batch, int64_t now_
                             : (int)(batch->backend - t->dispatcher.backends),
                     .operations = batch->operation_count,
                     .bytes = bytes_of(batch),
-                    .time_ns = (uint64_t)(now_ns - batch->begun_ns) });
+                    .time_ns = (uint64_t)(now_ns - batch->time.begun_ns) });
     context_copy_counts(t);
 }
 
@@ -100,14 +100,14 @@ static void note_time(struct tutti *t, const struct batch *batch)
 {
     int64_t now_ns;
 
-    if (batch->timed_ns == 0 && !t->config.metrics) {
+    if (batch->time.timed_ns == 0 && !t->config.metrics) {
         return;
     }
     now_ns = clock_ns();
-    if (batch->timed_ns != 0) {
+    if (batch->time.timed_ns != 0) {
         negotiator_sample(&batch->set->negotiator,
                 batch->op.count * tutti_dtype_size(batch->op.dtype),
-                now_ns - batch->timed_ns);
+                now_ns - batch->time.timed_ns);
     }
     count_batch(t, batch, now_ns);
     count_busy(t, now_ns);
@@ -176,69 +176,41 @@ static tutti_status step_timed(struct tutti *t, struct batch *batch, bool *moved
     spent->is_asked = true;
     status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
     spent->is_asked = false;
-    batch->reduced_ns += spent->reduce_ns - before_ns;
+    batch->time.reduced_ns += spent->reduce_ns - before_ns;
     return status;
 }
 
 /* In a timeline also what passed since the engine looked at the clock. */
 static void record_finish(const struct tutti *t, const struct batch *batch)
 {
-    if (recorder_is_timed(&t->recorder) && batch->reduced_ns > 0) {
+    if (recorder_is_timed(&t->recorder) && batch->time.reduced_ns > 0) {
         timeline_add(t, batch, RECORDER_REDUCED, t->engine.now_ns,
-                (uint64_t)batch->reduced_ns);
+                (uint64_t)batch->time.reduced_ns);
     }
     record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
 }
 
-/* The commands of a device batch are on their streams. */
-static tutti_status finish_issued(struct tutti *t, struct batch *batch)
-{
-    struct operation *operations;
-    struct device_event *event = batch->issued;
-
-    record_finish(t, batch);
-    end_range(t, batch);
-    count_batch(t, batch, t->engine.now_ns);
-    count_busy(t, t->engine.now_ns);
-    operations = take_operations(batch);
-    counter_add(&t->metrics->device_batches, 1);
-    batch_lane(batch)->running--;
-    batch->issued = NULL;
-    recycle(&t->dispatcher, batch);
-    return complete_issue(t, operations, event);
-}
-
 /*
- * Its operations are issued, but it stays until the host's memory is free again. The backend has
- * ended it, so the lane goes on, and the set may be removed.
+ * The backend has ended it, so the lane goes on, and the set may be removed. Its operations are
+ * over, or, of device memory, issued.
  */
-static tutti_status finish_staged(struct tutti *t, struct batch *batch)
+static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
-    const tutti_status status = stage_out(t, batch);
-
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    record_finish(t, batch);
-    end_range(t, batch);
-    count_batch(t, batch, t->engine.now_ns);
-    counter_add(&t->metrics->device_batches, 1);
-    batch_lane(batch)->running--;
-    t->device.hold(t->device.state, batch->issued);
-    return complete_issue(t, take_operations(batch), batch->issued);
-}
-
-static void finish(struct tutti *t, struct batch *batch)
-{
-    struct operation *operations;
+    struct device_event *event = batch->issued;
 
     note_time(t, batch);
     record_finish(t, batch);
     end_range(t, batch);
-    operations = take_operations(batch);
     batch_lane(batch)->running--;
-    recycle(&t->dispatcher, batch);
-    complete_list(t, operations);
+    if (event != NULL) {
+        counter_add(&t->metrics->device_batches, 1);
+    }
+    if (batch_is_staged(batch)) {
+        t->device.hold(t->device.state, event);
+    } else {
+        batch->issued = NULL;
+    }
+    return complete_issue(t, take_operations(batch), event);
 }
 
 /*
@@ -267,13 +239,13 @@ static bool moves_nothing(const struct batch *batch)
 {
     size_t bytes = 0;
 
-    if (batch->set_ranks == NULL ||
+    if (batch->present.places == NULL ||
             batch->operations[0]->request.collective != TUTTI_REDUCESCATTER) {
         return false;
     }
     for (size_t i = 0; i < batch->operation_count; i++) {
-        for (int m = 0; m < batch->others.size; m++) {
-            bytes += batch->operations[i]->parts[batch->set_ranks[m]].bytes;
+        for (int m = 0; m < batch->present.set.size; m++) {
+            bytes += batch->operations[i]->parts.list[batch->present.places[m]].bytes;
         }
     }
     return bytes == 0;
@@ -301,7 +273,7 @@ static void add_running(
     struct batch **at = &dispatcher->running;
 
     for (struct batch *b = *at; b != NULL; b = b->next) {
-        b->timed_ns = 0;
+        b->time.timed_ns = 0;
     }
     while (*at != NULL && !(t->config.priority && (*at)->priority < batch->priority)) {
         at = &(*at)->next;
@@ -327,16 +299,17 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             continue;
         }
         lane->running++;
-        batch->begun_ns = t->engine.now_ns;
+        batch->time.begun_ns = t->engine.now_ns;
         begin_range(t, batch);
         if (moves_nothing(batch)) {
             batch->op.sequence = lane->sequence++;
             batch->backend = NULL;
-            finish(t, batch);
+            status = end_operations(t, batch);
+            recycle(dispatcher, batch);
             continue;
         }
-        batch->moved_ns = t->engine.now_ns;
-        batch->told_ns = 0;
+        batch->time.moved_ns = t->engine.now_ns;
+        batch->time.told_ns = 0;
         if (dispatcher->running == NULL && t->config.metrics) {
             dispatcher->busy_since_ns = t->engine.now_ns;
         }
@@ -374,18 +347,25 @@ static void unpack_timed(const struct tutti *t, const struct batch *batch)
     }
 }
 
-/* A batch that its backend has ended. TUTTI_AGAIN: something of it is left to do. */
+/*
+ * A batch that its backend has ended. One that is staged stays until the host's memory is free
+ * again: TUTTI_AGAIN.
+ */
 static tutti_status end(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
-    if (batch->buffer != NULL) {
+    if (batch->buffer.memory != NULL) {
         unpack_timed(t, batch);
     }
     if (!batch_is_staged(batch)) {
         return TUTTI_OK;
     }
-    status = finish_staged(t, batch);
+    status = stage_out(t, batch);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = end_operations(t, batch);
     return status == TUTTI_OK ? TUTTI_AGAIN : status;
 }
 
@@ -419,19 +399,18 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
     return status == TUTTI_OK ? end(t, batch) : status;
 }
 
-/* It runs no more. */
-static tutti_status finish_any(struct tutti *t, struct batch *batch)
+/* It runs no more. A staged one has only kept the host's memory. */
+static tutti_status finish(struct tutti *t, struct batch *batch)
 {
+    tutti_status status = TUTTI_OK;
+
     if (batch->state == BATCH_RETURNING) {
-        recycle(&t->dispatcher, batch);
         count_busy(t, t->engine.now_ns);
-        return TUTTI_OK;
+    } else {
+        status = end_operations(t, batch);
     }
-    if (batch->space == OP_DEVICE) {
-        return finish_issued(t, batch);
-    }
-    finish(t, batch);
-    return TUTTI_OK;
+    recycle(&t->dispatcher, batch);
+    return status;
 }
 
 /*
@@ -450,7 +429,7 @@ static tutti_status step_running(struct tutti *t, bool *moved)
         tutti_status status = step(t, batch, &went_on);
 
         if (went_on) {
-            batch->moved_ns = t->engine.now_ns;
+            batch->time.moved_ns = t->engine.now_ns;
             *moved = true;
         }
         if (status == TUTTI_AGAIN) {
@@ -461,7 +440,7 @@ static tutti_status step_running(struct tutti *t, bool *moved)
         if (status == TUTTI_OK) {
             *at = batch->next;
             *moved = true;
-            status = finish_any(t, batch);
+            status = finish(t, batch);
         }
         if (status != TUTTI_OK) {
             return status;
@@ -555,8 +534,8 @@ tutti_status dispatch_watch(const struct dispatcher *dispatcher)
 static void free_batches(const struct dispatcher *dispatcher, struct batch *batches)
 {
     for (struct batch *b = batches; b != NULL; b = b->next) {
-        if (b->buffer != NULL) {
-            dispatcher->memory->give_back(dispatcher->memory->user, b->buffer);
+        if (b->buffer.memory != NULL) {
+            dispatcher->memory->give_back(dispatcher->memory->user, b->buffer.memory);
         }
     }
     batch_free_all(batches);

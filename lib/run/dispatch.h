@@ -32,11 +32,6 @@ struct dispatcher_backend {
 /** Fusion buffers that are kept for the next batches. */
 #define DISPATCHER_BUFFERS_MAX 8
 
-struct fusion_buffer {
-    void *memory; /* owned */
-    size_t bytes;
-};
-
 /** Zeroed is valid. */
 struct dispatcher {
     const struct memory

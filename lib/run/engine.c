@@ -136,31 +136,6 @@ static tutti_status settle_set(struct tutti *t, struct process_set *set)
     return status;
 }
 
-/*
- * Settling the world may create or remove sets, and early messages may make new ones
- * dirty: look again until nothing is.
- */
-static tutti_status settle(struct tutti *t)
-{
-    tutti_status status = TUTTI_OK;
-    size_t s = 0;
-
-    while (s < t->sets.count && status == TUTTI_OK) {
-        const size_t count = t->sets.count;
-
-        if (!t->sets.sets[s]->dirty) {
-            s++;
-            continue;
-        }
-        status = settle_set(t, t->sets.sets[s]);
-        if (status == TUTTI_OK) {
-            status = messages_replay(t);
-        }
-        s = t->sets.count == count ? s : 0;
-    }
-    return status;
-}
-
 /* ------------------------------------------------------------------- plans */
 
 /* Reads what members show of a plan whose next batch they may have arrived at. */
@@ -193,11 +168,20 @@ static tutti_status read_arrivals(
     return status;
 }
 
+/* True when a thread of this rank waits for something, or asked not long ago. */
+static bool is_waited(const struct tutti *t)
+{
+    return atomic_load_explicit(&t->driver.waiters, memory_order_relaxed) > 0 ||
+            t->engine.now_ns - t->driver.poked_ns < POKED_NS;
+}
+
+/* Plans of the set go on as others arrive; what there is to do then makes the set dirty. */
 static tutti_status look_at_flags(struct tutti *t, struct process_set *set)
 {
     struct negotiator *negotiator = &set->negotiator;
     tutti_status status = TUTTI_OK;
 
+    negotiator->waited = is_waited(t);
     if (!negotiator->config.arrival_flags || negotiator->names.active.first == NULL) {
         return TUTTI_OK; /* arrivals are messages, or this rank waits for nobody */
     }
@@ -212,55 +196,54 @@ static tutti_status look_at_flags(struct tutti *t, struct process_set *set)
     return status;
 }
 
-/* True when a thread of this rank waits for something, or asked not long ago. */
-static bool is_waited(const struct tutti *t)
+/* A set that is settled: the others may show more of its plans. Their timers are for tick(). */
+static tutti_status follow_plans(struct tutti *t, struct process_set *set)
 {
-    return atomic_load_explicit(&t->driver.waiters, memory_order_relaxed) > 0 ||
-            t->engine.now_ns - t->driver.poked_ns < POKED_NS;
-}
+    tutti_status status;
+    int64_t due;
 
-static bool has_plans(const struct process_set *set)
-{
-    return set->op.rank >= 0 && set->negotiator.plans.on > 0;
-}
-
-static tutti_status follow_plans_of(struct tutti *t, struct process_set *set)
-{
-    tutti_status status = TUTTI_OK;
-
-    do {
-        status = look_at_flags(t, set);
-        if (status != TUTTI_OK || !set->dirty) {
-            break;
-        }
-        status = settle_set(t, set);
-    } while (status == TUTTI_OK);
+    if (set->op.rank < 0 || set->negotiator.plans.on == 0) {
+        return TUTTI_OK;
+    }
+    status = look_at_flags(t, set);
+    due = negotiator_next_tick(&set->negotiator);
+    t->engine.next_tick_ns =
+            due < t->engine.next_tick_ns ? due : t->engine.next_tick_ns;
     return status;
 }
 
 /*
- * Plans go on as others arrive; what they committed is taken and what they contribute is
- * shown in settle(), after which there may be more. Their timers are for tick().
+ * Settles sets until nothing of them is left to do. Settling the world may create or remove
+ * sets, and early messages may make new ones dirty.
  */
-static tutti_status follow_plans(struct tutti *t)
+static tutti_status settle(struct tutti *t)
 {
-    tutti_status status = TUTTI_OK;
+    size_t s = 0;
 
-    for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
+    while (s < t->sets.count) {
+        const size_t count = t->sets.count;
         struct process_set *set = t->sets.sets[s];
-        int64_t due;
+        tutti_status status = set->dirty ? TUTTI_OK : follow_plans(t, set);
 
-        if (!has_plans(set)) {
+        if (status == TUTTI_OK && !set->dirty) {
+            s++;
             continue;
         }
-        set->negotiator.waited = is_waited(t);
-        status = follow_plans_of(t, set);
-        due = negotiator_next_tick(&set->negotiator);
-        t->engine.next_tick_ns =
-                due < t->engine.next_tick_ns ? due : t->engine.next_tick_ns;
+        if (status == TUTTI_OK) {
+            status = settle_set(t, set);
+        }
+        if (status == TUTTI_OK) {
+            status = messages_replay(t);
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        s = t->sets.count == count ? s : 0;
     }
-    return status;
+    return TUTTI_OK;
 }
+
+/* ------------------------------------------------------------------ passes */
 
 static tutti_status tick(struct tutti *t)
 {
@@ -308,6 +291,30 @@ static tutti_status watch(struct tutti *t, bool moved)
     return moved || status != TUTTI_OK ? status : dispatch_watch(&t->dispatcher);
 }
 
+static tutti_status progress(struct tutti *t, bool *moved)
+{
+    tutti_status status = take_in_submissions(t, moved);
+
+    if (status == TUTTI_OK) {
+        status = messages_poll(t, moved);
+    }
+    if (status != TUTTI_OK ||
+            atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0) {
+        return status;
+    }
+    status = tick(t);
+    if (status == TUTTI_OK) {
+        status = settle(t);
+    }
+    if (status == TUTTI_OK) {
+        status = dispatch_run(t, moved);
+    }
+    if (status == TUTTI_OK) {
+        status = complete_look(t, moved);
+    }
+    return status == TUTTI_OK ? watch(t, *moved) : status;
+}
+
 void engine_progress(struct tutti *t, bool *moved)
 {
     tutti_status status;
@@ -315,29 +322,7 @@ void engine_progress(struct tutti *t, bool *moved)
     t->engine.now_ns = clock_ns();
     failure_look(t);
     timeline_look(t);
-    status = take_in_submissions(t, moved);
-    if (status == TUTTI_OK) {
-        status = messages_poll(t, moved);
-    }
-    if (status == TUTTI_OK &&
-            atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) == 0) {
-        status = tick(t);
-        if (status == TUTTI_OK) {
-            status = settle(t);
-        }
-        if (status == TUTTI_OK) {
-            status = follow_plans(t);
-        }
-        if (status == TUTTI_OK) {
-            status = dispatch_run(t, moved);
-        }
-        if (status == TUTTI_OK) {
-            status = complete_look(t, moved);
-        }
-        if (status == TUTTI_OK) {
-            status = watch(t, *moved);
-        }
-    }
+    status = progress(t, moved);
     if (status != TUTTI_OK) {
         failure_set_last(t, status);
     }

@@ -18,21 +18,21 @@
 
 /* ------------------------------------------------------- spare buffers */
 
-static void *buffer_take(struct dispatcher *dispatcher, size_t bytes, size_t *size)
+static struct fusion_buffer buffer_take(struct dispatcher *dispatcher, size_t bytes)
 {
     for (int i = 0; i < dispatcher->buffer_count; i++) {
         struct fusion_buffer *spare = &dispatcher->buffers[i];
 
         if (spare->bytes >= bytes) {
-            void *memory = spare->memory;
+            const struct fusion_buffer taken = *spare;
 
-            *size = spare->bytes;
             *spare = dispatcher->buffers[--dispatcher->buffer_count];
-            return memory;
+            return taken;
         }
     }
-    *size = bytes;
-    return dispatcher->memory->alloc(dispatcher->memory->user, bytes);
+    return (struct fusion_buffer){ .memory = dispatcher->memory->alloc(
+                                           dispatcher->memory->user, bytes),
+        .bytes = bytes };
 }
 
 /* Keeps the largest ones: they fit the most batches, and those that need them come back. */
@@ -64,17 +64,15 @@ static void count_buffers(
         spare += dispatcher->buffers[i].bytes;
     }
     counter_set(&metrics->spare_bytes, spare);
-    metrics_fusion(metrics, batch->buffer_set, bytes);
+    metrics_fusion(metrics, batch->buffer.set, bytes);
 }
 
 void fusion_release(struct dispatcher *dispatcher, struct batch *batch)
 {
-    if (batch->buffer != NULL) {
-        buffer_give(dispatcher,
-                (struct fusion_buffer){
-                        .memory = batch->buffer, .bytes = batch->buffer_bytes });
-        count_buffers(dispatcher, batch, -(int64_t)batch->buffer_bytes);
-        batch->buffer = NULL;
+    if (batch->buffer.memory != NULL) {
+        buffer_give(dispatcher, batch->buffer);
+        count_buffers(dispatcher, batch, -(int64_t)batch->buffer.bytes);
+        batch->buffer.memory = NULL;
     }
 }
 
@@ -82,31 +80,33 @@ void fusion_release(struct dispatcher *dispatcher, struct batch *batch)
 
 static void pack_whole(struct batch *batch)
 {
-    char *to = batch->buffer;
+    char *to = batch->buffer.memory;
 
     if (op_has_input(&batch->op)) {
         for (size_t i = 0; i < batch->operation_count; i++) {
-            mem_copy(to, batch->operations[i]->input, batch->operations[i]->bytes);
-            to += batch->operations[i]->bytes;
+            mem_copy(to, batch->operations[i]->memory.input,
+                    batch->operations[i]->memory.bytes);
+            to += batch->operations[i]->memory.bytes;
         }
     }
-    batch->runs[0] = (struct op_run){ .input = batch->buffer,
+    batch->runs[0] = (struct op_run){ .input = batch->buffer.memory,
         .output = op_has_output(&batch->op) || batch->op.collective == TUTTI_BROADCAST
-                ? batch->buffer
+                ? batch->buffer.memory
                 : NULL,
         .count = batch->op.count };
 }
 
 static void unpack_whole(const struct batch *batch)
 {
-    const char *from = batch->buffer;
+    const char *from = batch->buffer.memory;
 
     if (!op_has_output(&batch->op)) {
         return;
     }
     for (size_t i = 0; i < batch->operation_count; i++) {
-        mem_copy(batch->operations[i]->output, from, batch->operations[i]->bytes);
-        from += batch->operations[i]->bytes;
+        mem_copy(batch->operations[i]->memory.output, from,
+                batch->operations[i]->memory.bytes);
+        from += batch->operations[i]->memory.bytes;
     }
 }
 
@@ -115,14 +115,14 @@ static void unpack_whole(const struct batch *batch)
 /* The place in the process set of a member of the batch. */
 static int place_in_set(const struct batch *batch, int member)
 {
-    return batch->set_ranks != NULL ? batch->set_ranks[member] : member;
+    return batch->present.places != NULL ? batch->present.places[member] : member;
 }
 
 static tutti_status pack_parts(struct batch *batch)
 {
     const int members = batch->op.set->size;
     struct op_part *sends = batch_parts(batch, (size_t)members);
-    char *to = batch->buffer;
+    char *to = batch->buffer.memory;
     size_t bytes;
 
     if (sends == NULL) {
@@ -134,17 +134,18 @@ static tutti_status pack_parts(struct batch *batch)
         sends[m].bytes = 0;
         for (size_t i = 0; i < batch->operation_count; i++) {
             const struct operation *operation = batch->operations[i];
-            const struct op_part *part = &operation->parts[place];
+            const struct op_part *part = &operation->parts.list[place];
 
-            mem_copy(to, (const char *)operation->input + part->offset, part->bytes);
+            mem_copy(to, (const char *)operation->memory.input + part->offset,
+                    part->bytes);
             to += part->bytes;
             sends[m].bytes += part->bytes;
         }
     }
     bytes = rows_place(sends, members);
     batch->op.count = bytes / tutti_dtype_size(batch->op.dtype);
-    batch->runs[0] = (struct op_run){ .input = batch->buffer,
-        .output = (char *)batch->buffer + sends[batch->op.set->rank].offset,
+    batch->runs[0] = (struct op_run){ .input = batch->buffer.memory,
+        .output = (char *)batch->buffer.memory + sends[batch->op.set->rank].offset,
         .count = batch->op.count,
         .sends = sends };
     return TUTTI_OK;
@@ -156,9 +157,9 @@ static void unpack_parts(const struct batch *batch)
     const char *from = batch->runs[0].output;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        const size_t bytes = batch->operations[i]->parts[place].bytes;
+        const size_t bytes = batch->operations[i]->parts.list[place].bytes;
 
-        mem_copy(batch->operations[i]->output, from, bytes);
+        mem_copy(batch->operations[i]->memory.output, from, bytes);
         from += bytes;
     }
 }
@@ -171,19 +172,21 @@ static bool is_in_place_alltoall(const struct batch *batch, size_t i)
 
     return batch->op.space == OP_HOST &&
             operation->request.collective == TUTTI_ALLTOALL &&
-            operation->input == operation->output && operation->bytes > 0;
+            operation->memory.input == operation->memory.output &&
+            operation->memory.bytes > 0;
 }
 
 static void copy_inputs(struct batch *batch)
 {
-    char *to = batch->buffer;
+    char *to = batch->buffer.memory;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
         if (is_in_place_alltoall(batch, i)) {
-            mem_copy(to, batch->operations[i]->input, batch->operations[i]->bytes);
+            mem_copy(to, batch->operations[i]->memory.input,
+                    batch->operations[i]->memory.bytes);
             batch->runs[i].input = to;
             batch->runs[i].scratch = true;
-            to += batch->operations[i]->bytes;
+            to += batch->operations[i]->memory.bytes;
         }
     }
 }
@@ -193,7 +196,8 @@ static void copy_inputs(struct batch *batch)
 static bool is_packed(const struct batch *batch)
 {
     return batch->op.run_count < batch->operation_count ||
-            (batch->op.collective == TUTTI_REDUCESCATTER && batch->set_ranks != NULL);
+            (batch->op.collective == TUTTI_REDUCESCATTER &&
+                    batch->present.places != NULL);
 }
 
 bool fusion_is_needed(const struct batch *batch)
@@ -211,15 +215,15 @@ tutti_status fusion_pack(struct dispatcher *dispatcher, struct batch *batch)
     size_t bytes = 0;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        bytes += batch->operations[i]->bytes;
+        bytes += batch->operations[i]->memory.bytes;
     }
-    batch->buffer = buffer_take(dispatcher, bytes, &batch->buffer_bytes);
-    if (batch->buffer == NULL) {
+    batch->buffer = buffer_take(dispatcher, bytes);
+    if (batch->buffer.memory == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for a fusion buffer of %zu bytes", bytes);
     }
-    batch->buffer_set = batch->set->id;
-    count_buffers(dispatcher, batch, (int64_t)batch->buffer_bytes);
+    batch->buffer.set = batch->set->id;
+    count_buffers(dispatcher, batch, (int64_t)batch->buffer.bytes);
     if (!is_packed(batch)) {
         copy_inputs(batch);
         return TUTTI_OK;

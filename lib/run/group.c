@@ -4,7 +4,8 @@
 #include "run/group.h"
 
 #include "base/mem.h"
-#include "run/admit.h"
+#include "run/check.h"
+#include "run/complete.h"
 #include "run/context.h"
 #include "run/failure.h"
 
@@ -101,7 +102,10 @@ static void withdraw(struct tutti *t, struct open_group *group)
     for (struct operation *operation = group->newest; operation != NULL;
             operation = next) {
         next = operation->next;
-        admit_withdraw(t, operation);
+        complete_release(t, operation);
+        if (operation_end(operation)) {
+            operation_put_back(&t->operations, operation);
+        }
     }
 }
 
@@ -138,12 +142,12 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
         if (operation->request.meta.space != OP_DEVICE) {
             continue;
         }
-        if (last != NULL && last->stream == operation->stream) {
-            t->device.hold(t->device.state, last->after);
-            operation->after = last->after;
+        if (last != NULL && last->on_device.stream == operation->on_device.stream) {
+            t->device.hold(t->device.state, last->on_device.after);
+            operation->on_device.after = last->on_device.after;
         } else {
-            status = t->device.record(
-                    t->device.state, operation->stream, &operation->after);
+            status = t->device.record(t->device.state, operation->on_device.stream,
+                    &operation->on_device.after);
         }
         last = operation;
     }
@@ -153,7 +157,7 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
 /* Another thread may have joined, or ended the context, since the members were taken. */
 static tutti_status end_locked(struct tutti *t, struct open_group *group)
 {
-    refuse(t, group, admit_check_late(t, group->oldest));
+    refuse(t, group, check_late(t, group->oldest));
     detach(&t->groups, group);
     if (group->error.status != TUTTI_OK) {
         withdraw(t, group);

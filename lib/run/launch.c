@@ -20,7 +20,8 @@ static tutti_status place(const struct op_batch *op, size_t run)
     struct operation *operation = batch->operations[run];
     const size_t bytes = rows_place(batch->runs[run].recvs, op->set->size);
 
-    if (operation->owns_output && !output_give(batch->context, operation, bytes)) {
+    if (operation->memory.owns_output &&
+            !output_give(batch->context, operation, bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the %zu bytes of output of %s \"%s\"", bytes,
                 tutti_collective_name(op->collective), operation->request.name);
@@ -32,7 +33,7 @@ static tutti_status place(const struct op_batch *op, size_t run)
             return status;
         }
     }
-    batch->runs[run].output = operation->output;
+    batch->runs[run].output = operation->memory.output;
     return TUTTI_OK;
 }
 
@@ -41,10 +42,11 @@ static int root_of(const struct batch *batch, int root)
 {
     int member = 0;
 
-    if (batch->set_ranks == NULL) {
+    if (batch->present.places == NULL) {
         return root;
     }
-    while (member + 1 < batch->others.size && batch->set_ranks[member] != root) {
+    while (member + 1 < batch->present.set.size &&
+            batch->present.places[member] != root) {
         member++;
     }
     return member;
@@ -61,16 +63,17 @@ static struct op_run run_of(
         const struct batch *batch, const struct operation *operation)
 {
     const int size = batch->set->op.size;
-    struct op_run run = { .input = operation->input, .output = operation->output };
+    struct op_run run = { .input = operation->memory.input,
+        .output = operation->memory.output };
 
     if (!meta_has_rows(operation->request.collective)) {
-        run.count = operation->bytes / tutti_dtype_size(batch->op.dtype);
+        run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
     } else if (operation->request.collective == TUTTI_REDUCESCATTER) {
-        run.count = operation->bytes / tutti_dtype_size(batch->op.dtype);
-        run.sends = operation->parts;
+        run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
+        run.sends = operation->parts.list;
     } else {
-        run.sends = operation->parts;
-        run.recvs = operation->parts + size;
+        run.sends = operation->parts.list;
+        run.recvs = operation->parts.list + size;
     }
     if (batch->op.collective == TUTTI_REDUCE && batch->op.set->rank != batch->op.root) {
         run.output = NULL;
@@ -84,7 +87,7 @@ static void list_events(struct batch *batch)
     size_t count = 0;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        struct device_event *event = batch->operations[i]->after;
+        struct device_event *event = batch->operations[i]->on_device.after;
 
         if (event != NULL && (count == 0 || batch->events[count - 1] != event)) {
             batch->events[count++] = event;
@@ -98,7 +101,7 @@ static void describe(struct batch *batch)
     const struct request *first = &batch->operations[0]->request;
     const struct meta *meta = &first->meta;
     const struct op_set *set =
-            batch->set_ranks != NULL ? &batch->others : &batch->set->op;
+            batch->present.places != NULL ? &batch->present.set : &batch->set->op;
 
     batch->op = (struct op_batch){ .set = set,
         .sequence = batch_lane(batch)->sequence++,
@@ -154,7 +157,7 @@ static tutti_status give_outputs(const struct batch *batch)
     tutti_status status = TUTTI_OK;
 
     for (size_t i = 0; i < batch->operation_count && status == TUTTI_OK; i++) {
-        if (batch->operations[i]->owns_output && batch->op.sizes_known) {
+        if (batch->operations[i]->memory.owns_output && batch->op.sizes_known) {
             status = place(&batch->op, i);
         }
     }
@@ -223,7 +226,7 @@ tutti_status launch_batch(struct tutti *t, struct batch *batch)
     batch_advance(batch, BATCH_LAUNCHED);
     describe(batch);
     if (may_be_timed(t, batch)) {
-        batch->timed_ns = clock_ns();
+        batch->time.timed_ns = clock_ns();
     }
     return choose_and_begin(t, batch);
 }

@@ -44,13 +44,14 @@ void operation_begin(struct operation *operation, tutti_callback callback, void 
 {
     const uint32_t generation = generation_of(operation);
 
-    operation->callback = callback;
-    operation->user = user;
-    operation->bytes = 0;
+    operation->callback.call = callback;
+    operation->callback.user = user;
+    operation->memory.bytes = 0;
     operation->status = TUTTI_OK;
     operation->next = NULL;
     for (int i = 0; i < 2; i++) {
-        atomic_store_explicit(&operation->lent[i].bytes, 0, memory_order_relaxed);
+        atomic_store_explicit(
+                &operation->memory.lent[i].bytes, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&operation->cancel_asked, 0, memory_order_relaxed);
     /* Release: who sees it pending does not see what the last operation was lent. */
@@ -156,10 +157,10 @@ bool operation_uses(const struct operation *operation, const char *memory, size_
     bool uses = false;
 
     for (int i = 0; i < 2; i++) {
-        const size_t lent =
-                atomic_load_explicit(&operation->lent[i].bytes, memory_order_acquire);
-        const char *first =
-                atomic_load_explicit(&operation->lent[i].memory, memory_order_relaxed);
+        const size_t lent = atomic_load_explicit(
+                &operation->memory.lent[i].bytes, memory_order_acquire);
+        const char *first = atomic_load_explicit(
+                &operation->memory.lent[i].memory, memory_order_relaxed);
 
         uses = uses || (lent > 0 && first < memory + bytes && memory < first + lent);
     }
@@ -188,8 +189,8 @@ bool operation_is_over_or_issued(
 void operation_demand(struct operation *operation, struct tickets *tickets)
 {
     if (operation_is_on_device(operation) && !operation_is_issued(operation) &&
-            atomic_exchange_explicit(&operation->demanded, 1, memory_order_acq_rel) ==
-                    0) {
+            atomic_exchange_explicit(
+                    &operation->on_device.demanded, 1, memory_order_acq_rel) == 0) {
         tickets_demand(tickets);
     }
 }
@@ -197,8 +198,8 @@ void operation_demand(struct operation *operation, struct tickets *tickets)
 void operation_satisfied(struct operation *operation, struct tickets *tickets)
 {
     if (operation_is_on_device(operation) &&
-            atomic_exchange_explicit(&operation->demanded, 0, memory_order_acq_rel) !=
-                    0) {
+            atomic_exchange_explicit(
+                    &operation->on_device.demanded, 0, memory_order_acq_rel) != 0) {
         tickets_satisfy(tickets);
     }
 }

@@ -63,6 +63,43 @@ struct lent {
     _Atomic size_t bytes; /* 0: none */
 };
 
+/** What an operation reads and writes. */
+struct operation_memory {
+    const void *input; /* caller's, lent                                  */
+    void *output; /* caller's, lent; or owned until it is taken      */
+    size_t bytes; /* payload: of the input                           */
+    struct lent lent[2]; /* input and output as submitted: they stay what they are */
+    bool owns_output; /* the output is allocated here (run/output.h)    */
+};
+
+/** Parts of memory, of collectives on rows. */
+struct operation_parts {
+    struct op_part *list; /* owned; [set size] of the input, then of the output */
+    size_t capacity;
+    int members; /* so many for each side; the set may be gone when they are read */
+};
+
+/** What backs request.meta.dims. */
+struct operation_numbers {
+    int64_t *list; /* owned */
+    size_t capacity;
+};
+
+/** What of an operation on device memory is on its streams. */
+struct operation_device {
+    tutti_stream stream; /* what was on it must be done                    */
+    struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
+    struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
+    struct operation *before; /* in that list, over next; context's lock         */
+    _Atomic uint32_t
+            demanded; /* 1: counted in tickets.demands; see operation_demand() */
+};
+
+struct operation_callback {
+    tutti_callback call; /* NULL: there is a request to wait for            */
+    void *user;
+};
+
 struct operation {
     _Alignas(MEM_CACHE_LINE) uint32_t index; /* in the table, fixed                 */
     _Atomic uint32_t
@@ -71,38 +108,22 @@ struct operation {
             persistent; /* of the registration: see run/persistent.h           */
     _Atomic uint32_t done; /* operation_progress; pairs with the waiter's acquire  */
     _Atomic uint32_t
-            demanded; /* 1: counted in tickets.demands; see operation_demand() */
-    _Atomic uint32_t
             state; /* operation_state; written by operation_advance() alone: engine,
                                     the submitter while QUEUED, the consumer after DONE.
                                     Others may read it: what the engine has not written
                                     says no more than that the operation is not its       */
-    bool owns_output; /* the output is allocated here (run/output.h)    */
-
+    _Atomic uint32_t
+            cancel_asked; /* the generation that tutti_cancel() meant; 0: none */
     struct process_set *set;
     struct tensor *tensor; /* its name; holds it in flight                    */
     struct recorder_place record; /* of the name                              */
     int64_t taken_ns; /* when the engine saw it                         */
     struct request request; /* what is negotiated; name borrowed from tensor   */
-    int64_t *numbers; /* owned; backs request.meta.dims                  */
-    size_t number_capacity;
-    struct op_part *parts; /* owned; of collectives on rows: [set size] of the
-                                input, then [set size] of the output            */
-    size_t part_capacity;
-    int part_members; /* so many for each side; the set may be gone when they are read */
-    const void *input; /* caller's, lent                                  */
-    void *output; /* caller's, lent; or owned until it is taken      */
-    size_t bytes; /* payload: of the input                           */
-    struct lent lent[2]; /* input and output as submitted: they stay what they are */
-    tutti_stream stream; /* of device memory: what was on it must be done  */
-    struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
-    struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
-    struct operation *before; /* in that list, over next; context's lock         */
-    tutti_callback callback; /* NULL: there is a request to wait for            */
-    void *user;
-
-    _Atomic uint32_t
-            cancel_asked; /* the generation that tutti_cancel() meant; 0: none */
+    struct operation_numbers numbers;
+    struct operation_parts parts;
+    struct operation_memory memory;
+    struct operation_device on_device;
+    struct operation_callback callback;
     tutti_status status; /* final status, valid once done                   */
     struct error *error; /* owned; NULL when status is TUTTI_OK             */
     struct operation *next; /* in the queue, a group, or a list of completions */
@@ -157,10 +178,11 @@ static inline enum operation_state operation_state(const struct operation *opera
 static inline void operation_lend(
         struct operation *operation, int which, const void *memory, size_t bytes)
 {
-    atomic_store_explicit(&operation->lent[which].memory, memory, memory_order_relaxed);
+    atomic_store_explicit(
+            &operation->memory.lent[which].memory, memory, memory_order_relaxed);
     /* Pairs with operation_uses(). */
-    atomic_store_explicit(&operation->lent[which].bytes, memory == NULL ? 0 : bytes,
-            memory_order_release);
+    atomic_store_explicit(&operation->memory.lent[which].bytes,
+            memory == NULL ? 0 : bytes, memory_order_release);
 }
 /**
  * True when an operation that is not over was lent some of a range: its engine or other ranks

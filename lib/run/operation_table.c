@@ -81,8 +81,8 @@ void operation_table_fini(struct operation_table *table)
 
     while ((operation = operation_next(table, &position)) != NULL) {
         mem_free(operation->error);
-        mem_free(operation->numbers);
-        mem_free(operation->parts);
+        mem_free(operation->numbers.list);
+        mem_free(operation->parts.list);
     }
     for (uint32_t s = 0; s < OPERATION_SLABS_MAX; s++) {
         mem_free(atomic_load_explicit(&table->slabs[s], memory_order_relaxed));

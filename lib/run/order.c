@@ -71,7 +71,7 @@ static void end_creation(void *user, tutti_process_set id)
     struct operation *operation = set->creation;
 
     set->creation = NULL;
-    *(tutti_process_set *)operation->output = id;
+    *(tutti_process_set *)operation->memory.output = id;
     complete_one(t, operation, TUTTI_OK, NULL);
 }
 

@@ -38,7 +38,7 @@ static tutti_status create_set(struct tutti *t, struct operation *operation)
         return status;
     }
     if (!order_created(t, set, operation)) {
-        *(tutti_process_set *)operation->output = set->id;
+        *(tutti_process_set *)operation->memory.output = set->id;
         complete_one(t, operation, TUTTI_OK, NULL);
     }
     return TUTTI_OK;
@@ -74,8 +74,8 @@ static void finalize_set(
 /* All members have joined: everything starts anew. */
 static void finish_join(struct tutti *t, struct operation *operation, int last)
 {
-    if (operation->output != NULL) {
-        *(int *)operation->output = last;
+    if (operation->memory.output != NULL) {
+        *(int *)operation->memory.output = last;
     }
     complete_one(t, operation, TUTTI_OK, NULL);
 }
@@ -106,7 +106,7 @@ static bool take_internal(struct tutti *t, struct process_set *set,
 
 static tutti_status finish_nothing(struct tutti *t, struct operation *operation)
 {
-    if (operation->owns_output && !output_give(t, operation, 0)) {
+    if (operation->memory.owns_output && !output_give(t, operation, 0)) {
         return no_memory();
     }
     complete_one(t, operation, TUTTI_OK, NULL);
@@ -276,7 +276,7 @@ static size_t take_planned(
         struct operation *operation = negotiator->outbox.outcomes[i++].cookie;
 
         operation_advance(operation, OPERATION_AGREED);
-        bytes += operation->bytes;
+        bytes += operation->memory.bytes;
         batch->space = operation->request.meta.space;
         if (!batch_add(&t->dispatcher, batch, operation)) {
             *status = no_memory();

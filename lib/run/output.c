@@ -186,6 +186,6 @@ void output_fini(struct tutti *t)
 
 bool output_give(struct tutti *t, struct operation *operation, size_t bytes)
 {
-    operation->output = output_alloc(t, operation->request.meta.space, bytes);
-    return operation->output != NULL;
+    operation->memory.output = output_alloc(t, operation->request.meta.space, bytes);
+    return operation->memory.output != NULL;
 }

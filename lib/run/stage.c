@@ -12,13 +12,13 @@ static size_t output_bytes(const struct batch *batch, const struct operation *op
     size_t bytes = 0;
 
     if (!meta_has_rows(operation->request.collective)) {
-        return operation->bytes;
+        return operation->memory.bytes;
     }
     if (operation->request.collective == TUTTI_REDUCESCATTER) {
-        return operation->parts[batch->set->op.rank].bytes;
+        return operation->parts.list[batch->set->op.rank].bytes;
     }
     for (int m = 0; m < size; m++) {
-        const struct op_part *part = &operation->parts[size + m];
+        const struct op_part *part = &operation->parts.list[size + m];
 
         bytes = part->bytes > 0 ? size_max(bytes, part->offset + part->bytes) : bytes;
     }
@@ -28,7 +28,7 @@ static size_t output_bytes(const struct batch *batch, const struct operation *op
 /* The size and the memory of the output are known. */
 static bool has_place(const struct op_batch *op, const struct operation *operation)
 {
-    return operation->output != NULL && !operation->owns_output &&
+    return operation->memory.output != NULL && !operation->memory.owns_output &&
             (!op_is_exchange(op->collective) || op->sizes_known);
 }
 
@@ -47,7 +47,7 @@ static tutti_status take(struct tutti *t, const struct batch *batch, size_t i,
 static tutti_status take_memory(struct tutti *t, struct batch *batch, size_t i)
 {
     const struct operation *operation = batch->operations[i];
-    struct staged *staged = &batch->staged[i];
+    struct staged *staged = &batch->staging.tensors[i];
     tutti_status status = TUTTI_OK;
 
     if (staged->input != NULL) {
@@ -70,16 +70,17 @@ static tutti_status fetch(struct tutti *t, struct batch *batch)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < batch->staged_count && op_has_input(&batch->op); i++) {
-        const struct staged *staged = &batch->staged[i];
+    for (size_t i = 0; i < batch->staging.count && op_has_input(&batch->op); i++) {
+        const struct staged *staged = &batch->staging.tensors[i];
 
         if (staged->host_input != NULL && staged->input_bytes > 0) {
-            batch->copies[count++] = (struct device_copy){ .to = staged->host_input,
-                .from = staged->input,
-                .bytes = staged->input_bytes };
+            batch->staging.copies[count++] =
+                    (struct device_copy){ .to = staged->host_input,
+                        .from = staged->input,
+                        .bytes = staged->input_bytes };
         }
     }
-    return t->device.copy(t->device.state, DEVICE_TO_HOST, batch->copies, count,
+    return t->device.copy(t->device.state, DEVICE_TO_HOST, batch->staging.copies, count,
             batch->op.after, batch->op.after_count, &batch->issued);
 }
 
@@ -104,19 +105,19 @@ tutti_status stage_in(struct tutti *t, struct batch *batch)
     const size_t count = batch->operation_count;
     tutti_status status = TUTTI_OK;
 
-    if (!mem_grow(&batch->staged, &batch->staged_capacity, count,
-                sizeof *batch->staged) ||
-            !mem_grow(&batch->copies, &batch->copy_capacity, count,
-                    sizeof *batch->copies)) {
+    if (!mem_grow(&batch->staging.tensors, &batch->staging.capacity, count,
+                sizeof *batch->staging.tensors) ||
+            !mem_grow(&batch->staging.copies, &batch->staging.copy_capacity, count,
+                    sizeof *batch->staging.copies)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to stage %zu tensors", count);
     }
     for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         const struct operation *operation = batch->operations[i];
 
-        batch->staged[i] = (struct staged){ .input = operation->input,
-            .input_bytes = operation->bytes,
-            .output = operation->output };
-        batch->staged_count = i + 1;
+        batch->staging.tensors[i] = (struct staged){ .input = operation->memory.input,
+            .input_bytes = operation->memory.bytes,
+            .output = operation->memory.output };
+        batch->staging.count = i + 1;
         status = take_memory(t, batch, i);
     }
     if (status == TUTTI_OK) {
@@ -147,26 +148,26 @@ void stage_on_host(struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     for (size_t i = 0; i < batch->operation_count; i++) {
-        batch->operations[i]->input = batch->staged[i].host_input;
-        batch->operations[i]->output = batch->staged[i].host_output;
+        batch->operations[i]->memory.input = batch->staging.tensors[i].host_input;
+        batch->operations[i]->memory.output = batch->staging.tensors[i].host_output;
     }
 }
 
 tutti_status stage_place(struct tutti *t, struct batch *batch, size_t i, size_t bytes)
 {
-    struct staged *staged = &batch->staged[i];
+    struct staged *staged = &batch->staging.tensors[i];
     struct operation *operation = batch->operations[i];
     tutti_status status;
 
-    if (operation->owns_output) {
-        staged->output = operation->output;
+    if (operation->memory.owns_output) {
+        staged->output = operation->memory.output;
     }
     if (staged->output == NULL) {
         return TUTTI_OK; /* this rank gets nothing */
     }
     staged->output_bytes = bytes;
     status = take(t, batch, i, bytes, &staged->host_output);
-    operation->output = staged->host_output;
+    operation->memory.output = staged->host_output;
     return status;
 }
 
@@ -177,19 +178,19 @@ tutti_status stage_out(struct tutti *t, struct batch *batch)
     tutti_status status;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        const struct staged *staged = &batch->staged[i];
+        const struct staged *staged = &batch->staging.tensors[i];
 
-        batch->operations[i]->input = staged->input;
-        batch->operations[i]->output = staged->output;
+        batch->operations[i]->memory.input = staged->input;
+        batch->operations[i]->memory.output = staged->output;
         if (op_has_output(&batch->op) && staged->host_output != NULL &&
                 staged->output_bytes > 0) {
-            batch->copies[count++] = (struct device_copy){ .to = staged->output,
+            batch->staging.copies[count++] = (struct device_copy){ .to = staged->output,
                 .from = staged->host_output,
                 .bytes = staged->output_bytes };
         }
     }
-    status = t->device.copy(t->device.state, HOST_TO_DEVICE, batch->copies, count, NULL,
-            0, &batch->issued);
+    status = t->device.copy(t->device.state, HOST_TO_DEVICE, batch->staging.copies,
+            count, NULL, 0, &batch->issued);
     if (status == TUTTI_OK) {
         batch_advance(batch, BATCH_RETURNING);
     }

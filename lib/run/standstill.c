@@ -20,16 +20,17 @@ static void describe(
     (void)snprintf(text, capacity,
             "%s%s, which all ranks have submitted: nothing has moved for %.3g s; "
             "a rank does not take part, or the network stands still",
-            tensor, more, (double)(t->engine.now_ns - batch->moved_ns) / 1e9);
+            tensor, more, (double)(t->engine.now_ns - batch->time.moved_ns) / 1e9);
 }
 
 static tutti_status look(struct tutti *t, struct batch *batch)
 {
-    const int64_t still_ns = t->engine.now_ns - batch->moved_ns;
+    const int64_t still_ns = t->engine.now_ns - batch->time.moved_ns;
     const int64_t warn_ns = t->engine.stall_ns;
     const int64_t fail_ns = t->engine.stall_fail_ns;
-    const int64_t told_ns =
-            batch->told_ns > batch->moved_ns ? batch->told_ns : batch->moved_ns;
+    const int64_t told_ns = batch->time.told_ns > batch->time.moved_ns
+            ? batch->time.told_ns
+            : batch->time.moved_ns;
     char text[RECORDER_TEXT_BYTES];
 
     if (fail_ns > 0 && still_ns >= fail_ns) {
@@ -40,7 +41,7 @@ static tutti_status look(struct tutti *t, struct batch *batch)
     }
     if (warn_ns > 0 && t->engine.now_ns - told_ns >= warn_ns) {
         describe(t, batch, text, sizeof text);
-        batch->told_ns = t->engine.now_ns;
+        batch->time.told_ns = t->engine.now_ns;
         counter_add(&t->metrics->stalls, 1);
         recorder_tell(&t->recorder, RECORDER_STALL, t->engine.now_ns, text);
         log_warn(&t->log, "stalled: %s%s%s", text,

@@ -159,9 +159,9 @@ static void release_events(struct tutti *t)
     struct operation *operation;
 
     while ((operation = operation_next(&t->operations, &position)) != NULL) {
-        if (operation->after != NULL) {
-            t->device.release(t->device.state, operation->after);
-            operation->after = NULL;
+        if (operation->on_device.after != NULL) {
+            t->device.release(t->device.state, operation->on_device.after);
+            operation->on_device.after = NULL;
         }
     }
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "run/admit.h"
 #include "run/buffers.h"
 #include "run/check.h"
 #include "run/context.h"
@@ -68,15 +67,15 @@ static size_t number_count(const struct submission *s, const struct op_set *set)
 
 static bool reserve_numbers(struct operation *operation, const struct submission *s)
 {
-    return mem_grow(&operation->numbers, &operation->number_capacity,
-            number_count(s, &operation->set->op), sizeof *operation->numbers);
+    return mem_grow(&operation->numbers.list, &operation->numbers.capacity,
+            number_count(s, &operation->set->op), sizeof *operation->numbers.list);
 }
 
 /* Of the input and of the output. */
 static bool reserve_parts(struct operation *operation)
 {
-    return mem_grow(&operation->parts, &operation->part_capacity,
-            2 * (size_t)operation->set->op.size, sizeof *operation->parts);
+    return mem_grow(&operation->parts.list, &operation->parts.capacity,
+            2 * (size_t)operation->set->op.size, sizeof *operation->parts.list);
 }
 
 /* Of collectives to a root the output of others is not used. */
@@ -85,8 +84,8 @@ static void lend(struct operation *operation, size_t input_bytes, size_t output_
     const int collective = operation->request.collective;
     const bool has_root = collective == TUTTI_REDUCE || collective == TUTTI_GATHER;
 
-    operation_lend(operation, 0, operation->input, input_bytes);
-    operation_lend(operation, 1, operation->output,
+    operation_lend(operation, 0, operation->memory.input, input_bytes);
+    operation_lend(operation, 1, operation->memory.output,
             has_root && operation->request.meta.root != operation->set->op.rank
                     ? 0
                     : output_bytes);
@@ -103,7 +102,7 @@ static bool fill_numbers(struct operation *operation, const struct submission *s
     if (!reserve_numbers(operation, s)) {
         return false;
     }
-    numbers = operation->numbers;
+    numbers = operation->numbers.list;
     if (ndim > 0) {
         memcpy(numbers, s->meta.dims, ndim * sizeof *numbers);
     }
@@ -123,11 +122,11 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
     if (!reserve_parts(operation)) {
         return no_memory(s);
     }
-    layout.sends = operation->parts;
-    layout.recvs = operation->parts + set->size;
-    operation->part_members = set->size;
+    layout.sends = operation->parts.list;
+    layout.recvs = operation->parts.list + set->size;
+    operation->parts.members = set->size;
     rows_lay_out(s, set, &layout);
-    operation->bytes = layout.input_bytes;
+    operation->memory.bytes = layout.input_bytes;
     lend(operation, layout.input_bytes, layout.output_bytes);
     return rows_check_buffers(s, set, &layout);
 }
@@ -145,9 +144,9 @@ static tutti_status fill(struct operation *operation, const struct submission *s
         .cookie = operation,
         .priority = s->priority };
     operation->request.meta.step = s->step;
-    operation->input = s->input;
-    operation->output = s->output;
-    operation->owns_output = rows_own_output(s, &operation->set->op);
+    operation->memory.input = s->input;
+    operation->memory.output = s->output;
+    operation->memory.owns_output = rows_own_output(s, &operation->set->op);
     if (s->collective >= META_SET_CREATE) {
         lend(operation, 0, sizeof(int));
         return TUTTI_OK;
@@ -158,8 +157,8 @@ static tutti_status fill(struct operation *operation, const struct submission *s
     if (meta_has_rows(s->collective)) {
         return fill_parts(operation, s);
     }
-    operation->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
-    lend(operation, operation->bytes, operation->bytes);
+    operation->memory.bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
+    lend(operation, operation->memory.bytes, operation->memory.bytes);
     return TUTTI_OK;
 }
 
@@ -173,8 +172,8 @@ bool submit_prepare(struct operation *operation, const struct submission *s)
 /* From here on the operation is as it will be queued. */
 static void fill_streams(struct operation *operation, const struct submission *s)
 {
-    operation->stream = s->stream;
-    operation->after = s->after;
+    operation->on_device.stream = s->stream;
+    operation->on_device.after = s->after;
 }
 
 /* Hands an operation over. It may be over before this returns. */
@@ -183,43 +182,79 @@ static void push(struct tutti *t, struct operation *operation, tutti_request *re
     recorder_use(&operation->record,
             atomic_load_explicit(&t->intake.count, memory_order_relaxed),
             operation->request.meta.step);
-    if (operation->callback == NULL) {
+    if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }
     intake_push(&t->intake, operation, operation, 1);
+}
+
+static tutti_status in_flight_already(
+        const struct tutti *t, const struct tensor *tensor)
+{
+    if (tensor->collective == META_JOIN) {
+        return error_set(TUTTI_ERR_DUPLICATE,
+                "rank %d has joined already; wait for that join", t->rank);
+    }
+    return error_set(TUTTI_ERR_DUPLICATE,
+            "%s \"%s\" is in flight already on rank %d; wait for it, or use another "
+            "name",
+            meta_collective_name(tensor->collective), tensor->name, t->rank);
+}
+
+/* An operation of the pool becomes one of the tensor, whose name is in flight from then on. */
+static tutti_status begin_named(struct tutti *t, struct operation *operation,
+        struct tensor *tensor, const struct submission *s)
+{
+    tutti_status status;
+
+    operation->tensor = tensor;
+    operation_begin(operation, s->callback, s->user);
+    status = fill(operation, s);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!tensors_hold(tensor, operation)) {
+        return in_flight_already(t, tensor);
+    }
+    operation->record =
+            tensors_record(&operation->set->tensors, tensor, operation->set->id);
+    operation->set->in_flight++;
+    fill_streams(operation, s);
+    return TUTTI_OK;
 }
 
 /*
  * Lock held. The tensor is known; the rest cannot be refused but for being in flight, and
  * for its buffers.
  */
-static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
-        struct tensor *tensor, const struct submission *s, tutti_request *request)
+static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
+        struct process_set *set, struct tensor *tensor, const struct submission *s,
+        tutti_request *request)
 {
-    const bool is_public = s->collective < META_SET_CREATE;
-    struct open_group *group = is_public ? group_of_thread(&t->groups) : NULL;
-    struct operation *operation = NULL;
-    tutti_status status = admit_take(t, group, set, tensor, s, &operation);
+    struct operation *operation = operation_take(&t->operations);
+    tutti_status status;
 
+    if (operation == NULL) {
+        return no_memory(s);
+    }
+    operation->set = set;
+    status = begin_named(t, operation, tensor, s);
     if (status != TUTTI_OK) {
+        if (operation_end(operation)) {
+            operation_put_back(&t->operations, operation);
+        }
         return status;
     }
-    status = fill(operation, s);
-    if (status != TUTTI_OK) {
-        admit_withdraw(t, operation);
-        return status;
-    }
-    fill_streams(operation, s);
     if (s->collective == META_JOIN) {
         set->joined = true;
         persistent_gate_all(t);
     }
-    if (group == NULL) {
+    if (group == NULL || s->collective >= META_SET_CREATE) {
         push(t, operation, request);
         return TUTTI_OK;
     }
     group_add(group, operation);
-    if (operation->callback == NULL) {
+    if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }
     return TUTTI_OK;
@@ -264,6 +299,7 @@ static struct tensor *find_registered(
 static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tutti_tensor handle, tutti_request *request)
 {
+    struct open_group *group = group_of_thread(&t->groups);
     struct process_set *set = NULL;
     struct tensor *tensor = NULL;
     tutti_status status;
@@ -274,11 +310,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
             return persistent_unknown(handle);
         }
     }
-    if (s->collective == META_JOIN && group_of_thread(&t->groups) != NULL) {
-        return error_set(TUTTI_ERR_INVALID,
-                "a join inside a group (rank %d); end the group first", t->rank);
-    }
-    status = admit_find_set(t, s, &set);
+    status = check_find_set(t, group, s, &set);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -288,7 +320,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
     if (tensor == NULL) {
         return no_memory(s);
     }
-    return queue_tensor(t, set, tensor, s, request);
+    return queue_tensor(t, group, set, tensor, s, request);
 }
 
 /*
@@ -365,36 +397,46 @@ static bool refill(const struct tutti *t, struct operation *operation,
     }
     operation_begin(operation, buffers->callback, buffers->user);
     meta->step = buffers->step;
-    operation->input = input;
-    operation->output = buffers->output;
-    operation->bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
-    lend(operation, operation->bytes, operation->bytes);
-    operation->stream = operation->tensor->stream;
+    operation->memory.input = input;
+    operation->memory.output = buffers->output;
+    operation->memory.bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
+    lend(operation, operation->memory.bytes, operation->memory.bytes);
+    operation->on_device.stream = operation->tensor->stream;
     return true;
+}
+
+static tutti_status fill_persistent(
+        struct tutti *t, struct operation *operation, struct submission *s)
+{
+    tutti_status status;
+
+    if (refill(t, operation, s)) {
+        return TUTTI_OK;
+    }
+    describe(operation->tensor, s);
+    operation_begin(operation, s->callback, s->user);
+    status = check_in_set(s, &operation->set->op);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = buffers_place(t, s, &operation->set->op, true);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = fill(operation, s);
+    if (status == TUTTI_OK) {
+        fill_streams(operation, s);
+    }
+    return status;
 }
 
 /* It is taken: nobody else touches the operation, nor unregisters its tensor. */
 static tutti_status queue_persistent(struct tutti *t, struct operation *operation,
         struct submission *s, tutti_request *request)
 {
-    tutti_status status;
+    const tutti_status status = fill_persistent(t, operation, s);
 
-    if (refill(t, operation, s)) {
-        push(t, operation, request);
-        persistent_filled(operation);
-        return TUTTI_OK;
-    }
-    describe(operation->tensor, s);
-    operation_begin(operation, s->callback, s->user);
-    status = check_in_set(s, &operation->set->op);
     if (status == TUTTI_OK) {
-        status = buffers_place(t, s, &operation->set->op, true);
-    }
-    if (status == TUTTI_OK) {
-        status = fill(operation, s);
-    }
-    if (status == TUTTI_OK) {
-        fill_streams(operation, s);
         push(t, operation, request);
     } else {
         buffers_drop(t, s);

@@ -299,7 +299,7 @@ static size_t add_members(const struct tutti *t, const struct batch *batch)
             members.tensors[m] =
                     (uint16_t)recorder_number(&t->recorder, operation->record.mark);
             members.ages[m] = age;
-            bytes += operation->bytes;
+            bytes += operation->memory.bytes;
         }
         memcpy(&event.place, members.tensors, sizeof event.place);
         memcpy(&event.amount, members.ages, sizeof event.amount);
@@ -313,6 +313,6 @@ void timeline_launch(const struct tutti *t, const struct batch *batch)
     if (recorder_is_timed(&t->recorder)) {
         const size_t bytes = add_members(t, batch);
 
-        timeline_add(t, batch, RECORDER_AGREED, batch->agreed_ns, bytes);
+        timeline_add(t, batch, RECORDER_AGREED, batch->time.agreed_ns, bytes);
     }
 }

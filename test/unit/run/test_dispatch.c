@@ -125,7 +125,7 @@ static struct operation *make_sum(struct scene *scene, enum operation_state stat
 {
     struct operation *operation = &scene->operations[scene->operation_count++];
 
-    *operation = (struct operation){ .state = state, .bytes = sizeof(float) };
+    *operation = (struct operation){ .state = state, .memory.bytes = sizeof(float) };
     operation->request.collective = TUTTI_ALLREDUCE;
     operation->request.meta.dtype = TUTTI_FLOAT32;
     operation->request.meta.count = 1;
@@ -369,7 +369,7 @@ static int timed(const struct scene *scene)
 
     for (const struct batch *b = scene->context.dispatcher.running; b != NULL;
             b = b->next) {
-        count += b->timed_ns != 0 ? 1 : 0;
+        count += b->time.timed_ns != 0 ? 1 : 0;
     }
     return count;
 }

@@ -218,7 +218,7 @@ static void *push_in_order(void *argument)
             continue;
         }
         operation_begin(operation, NULL, NULL);
-        operation->bytes = next++;
+        operation->memory.bytes = next++;
         intake_push(&scene->intake, operation, operation, 1);
         atomic_store_explicit(
                 &scene->pushed[pusher->index], next, memory_order_relaxed);
@@ -270,7 +270,7 @@ static size_t run_engine(struct scene *scene, uint64_t *seen)
         struct operation *next = operation->next;
         const int from = owner(scene, operation);
 
-        assert_int_equal(operation->bytes, seen[from]);
+        assert_int_equal(operation->memory.bytes, seen[from]);
         seen[from]++;
         count++;
         finish(operation);
@@ -374,7 +374,7 @@ static void *want(void *argument)
         }
         /* Not atomic: ThreadSanitizer and the sum notice a second owner. */
         operation_begin(operation, NULL, NULL);
-        operation->bytes++;
+        operation->memory.bytes++;
         (void)atomic_fetch_add(&rival->won, 1);
         scene->own[0]->request.priority++;
         finish(operation);
