@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the cases here, which source it: a folder of their own, how they run commands, wait and fail.
 set -euo pipefail
 
@@ -47,13 +48,13 @@ are_gone() {
     done
 }
 
-# until_awoken COUNT PID...: until each has waited, and gone on, so many times more.
+# until_awoken COUNT PID...: until each has waited, and gone on, so many times more, or has ended.
 until_awoken() {
     local count=$1 pid times
     shift
     for pid in "$@"; do
         times=$(($(times_awoken "$pid") + count))
-        until_true eval "((\$(times_awoken $pid) >= $times))"
+        until_true eval "! kill -0 $pid || ((\$(times_awoken $pid) >= $times))"
     done
 }
 

@@ -140,13 +140,17 @@ TEST(test_slow_clients_are_dropped)
     const int deaf = call("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n");
 
     SERVE_UNTIL(clients() == 2 && is_readable(deaf));
-    for (int i = 0; i < 2; i++) {
-        struct loop_watch *watch = &server.clients[i].watch;
-
-        assert_true(watch->due > clock_ns());
-        loop_set_due(&loop, watch, 1);
+    assert_true(server.clients[0].watch.due > clock_ns());
+    assert_true(server.clients[1].watch.due > clock_ns());
+    /* As long as there is room for more of its answer, a client is not slow. */
+    while (clients() > 0) {
+        for (int i = 0; i < 2; i++) {
+            if (server.clients[i].fd >= 0) {
+                loop_set_due(&loop, &server.clients[i].watch, 1);
+            }
+        }
+        (void)loop_turn(&loop, clock_ns() + 1000000);
     }
-    SERVE_UNTIL(clients() == 0);
     (void)close(silent);
     (void)close(deaf);
 }
