@@ -1,7 +1,8 @@
 /*
- * Random programs (program.h) on contexts of three kinds. Here every rank makes the inputs
- * of the others itself; test/multi/random_programs.c has them from MPI.
+ * Random programs (program.h) on contexts of three kinds. Every rank makes the inputs
+ * of the others itself. SUITE_PROGRAMS=COUNT runs more of them; a failure names the seed.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "test/suite/program.h"
@@ -13,9 +14,12 @@ enum {
 
 static void run_one(tutti *t, struct checks *c, uint64_t seed)
 {
+    static _Thread_local char step[64];
     struct program *program = must_alloc(1, sizeof *program);
     char **arenas = must_alloc((size_t)c->size, sizeof *arenas);
 
+    (void)snprintf(step, sizeof step, "random program, seed %d", (int)seed);
+    checks_step(c, step);
     program_make(program, seed, c->size);
     for (int r = 0; r < c->size; r++) {
         arenas[r] = must_alloc(program_fill(program, r, NULL), 1);
@@ -34,11 +38,12 @@ void suite_programs(tutti *t, struct checks *c)
     static const struct setting tight[] = { { "fusion_bytes", "600" },
         { "inflight", "2" }, { "cache_capacity", "8" }, { "tree_fanout", "2" }, { 0 } };
     static const struct setting quiet[] = { { "background_thread", "false" }, { 0 } };
+    const char *wanted = getenv("SUITE_PROGRAMS");
+    const uint64_t programs = wanted == NULL ? PROGRAMS : strtoull(wanted, NULL, 10);
     tutti *contexts[3] = { t, job_open(c, tight), job_open(c, quiet) };
 
-    checks_step(c, "random programs");
-    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
-        run_one(contexts[seed % 3], c, 100 * (uint64_t)c->size + seed);
+    for (uint64_t seed = 0; seed < programs; seed++) {
+        run_one(contexts[seed % 3], c, 1000 * (uint64_t)c->size + seed);
     }
     EXPECT_OK(c, tutti_finalize(contexts[1]));
     EXPECT_OK(c, tutti_finalize(contexts[2]));

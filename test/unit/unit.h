@@ -27,6 +27,19 @@
     } \
     static void name(void **state __attribute__((unused)))
 
+/** The same after each of these CMFixtureFunctions, in turn. */
+#define UNIT_TEST_SET_UPS(name, ...) \
+    static void name(void **state); \
+    __attribute__((constructor)) static void add_##name(void) \
+    { \
+        const CMFixtureFunction set_ups[] = { __VA_ARGS__ }; \
+\
+        for (size_t i = 0; i < sizeof set_ups / sizeof *set_ups; i++) { \
+            unit_add(#name, name, set_ups[i], NULL); \
+        } \
+    } \
+    static void name(void **state __attribute__((unused)))
+
 void unit_add(const char *name, CMUnitTestFunction function, CMFixtureFunction set_up,
         CMFixtureFunction tear_down);
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "ops/shm/shm.h"
+#include "test/unit/unit.h"
 
 enum {
     FLEET_RANKS_MAX = 7
@@ -34,6 +35,12 @@ struct fleet {
 /* Set-ups of groups of tests: ranks that address all of each other's memory, or apart. */
 int fleet_addresses_everything(void **state);
 int fleet_is_apart(void **state);
+
+/** A test with ranks that address everything, one with ranks apart, one with both in turn. */
+#define TOGETHER_TEST(name) UNIT_TEST_WITH(name, fleet_addresses_everything, NULL)
+#define APART_TEST(name) UNIT_TEST_WITH(name, fleet_is_apart, NULL)
+#define BOTH_TEST(name) \
+    UNIT_TEST_SET_UPS(name, fleet_addresses_everything, fleet_is_apart)
 
 /** Opens op_shm on all ranks. Pieces are small, so that there are many. */
 void fleet_open(struct fleet *fleet, int size);

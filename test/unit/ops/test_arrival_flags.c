@@ -45,14 +45,13 @@ static void assert_shows(const struct arrival_flags *flags, const struct op_set 
     assert_int_equal(flags->read(flags->state, set, member, cell, NULL), word);
 }
 
-static void test_members_see_each_others_words(void **state)
+BOTH_TEST(test_members_see_each_others_words)
 {
     const struct op_set mine = pair_of(3, 9, 0);
     const struct op_set theirs = pair_of(3, 9, 1);
     struct arrival_flags flags;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 2);
     flags = shm_arrival_flags(fleet.domain);
     assert_shows(&flags, &theirs, 0, 5, 0, 0);
@@ -73,14 +72,13 @@ static void test_members_see_each_others_words(void **state)
     fleet_close(&fleet);
 }
 
-static void test_each_cell_is_by_itself(void **state)
+BOTH_TEST(test_each_cell_is_by_itself)
 {
     const struct op_set mine = pair_of(0, 0, 1);
     const struct op_set theirs = pair_of(0, 0, 0);
     struct arrival_flags flags;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 2);
     flags = shm_arrival_flags(fleet.domain);
     open_for(&flags, &mine);
@@ -97,7 +95,7 @@ static void test_each_cell_is_by_itself(void **state)
     fleet_close(&fleet);
 }
 
-static void test_words_belong_to_one_set(void **state)
+BOTH_TEST(test_words_belong_to_one_set)
 {
     const struct op_set former = pair_of(5, 2, 0);
     const struct op_set former_theirs = pair_of(5, 2, 1);
@@ -106,7 +104,6 @@ static void test_words_belong_to_one_set(void **state)
     struct arrival_flags flags;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 2);
     flags = shm_arrival_flags(fleet.domain);
     open_for(&flags, &former);
@@ -127,7 +124,7 @@ static void test_words_belong_to_one_set(void **state)
     fleet_close(&fleet);
 }
 
-static void test_members_are_those_of_the_set(void **state)
+BOTH_TEST(test_members_are_those_of_the_set)
 {
     static const int ranks[] = { 2, 0 };
     const struct op_set first = { .id = 1, .rank = 0, .size = 2, .world_ranks = ranks };
@@ -137,7 +134,6 @@ static void test_members_are_those_of_the_set(void **state)
     struct arrival_flags flags;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 3);
     flags = shm_arrival_flags(fleet.domain);
     assert_true(arrival_flags_cover(&flags, &first));
@@ -150,12 +146,11 @@ static void test_members_are_those_of_the_set(void **state)
     fleet_close(&fleet);
 }
 
-static void test_all_sets_there_can_be(void **state)
+BOTH_TEST(test_all_sets_there_can_be)
 {
     struct arrival_flags flags;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 2);
     flags = shm_arrival_flags(fleet.domain);
     for (uint32_t i = 0; i < OP_SETS_MAX; i++) {
@@ -189,14 +184,13 @@ static long blocks_of(const struct fleet *fleet, int rank)
     return (long)facts.st_blocks;
 }
 
-static void test_only_opening_takes_memory(void **state)
+APART_TEST(test_only_opening_takes_memory)
 {
     struct op_set set = pair_of(0, 0, 0);
     struct arrival_flags flags;
     struct fleet fleet;
     long before;
 
-    (void)state;
     fleet_open(&fleet, 2);
     flags = shm_arrival_flags(fleet.domain);
     before = blocks_of(&fleet, 1);
@@ -213,7 +207,7 @@ static void test_only_opening_takes_memory(void **state)
     fleet_close(&fleet);
 }
 
-static void test_without_memory_nothing_changes(void **state)
+APART_TEST(test_without_memory_nothing_changes)
 {
     const struct op_set far = pair_of(8, 800, 0);
     const struct op_set near = pair_of(1, 1, 0);
@@ -221,7 +215,6 @@ static void test_without_memory_nothing_changes(void **state)
     struct fleet fleet;
     int fd;
 
-    (void)state;
     fleet_open(&fleet, 2);
     flags = shm_arrival_flags(fleet.domain);
     open_for(&flags, &near);
@@ -238,7 +231,7 @@ static void test_without_memory_nothing_changes(void **state)
 
 /* ---------------------------------------------------------------- who is seen */
 
-static void test_it_covers_ranks_that_share(void **state)
+APART_TEST(test_it_covers_ranks_that_share)
 {
     const struct op_set two = pair_of(0, 0, 0);
     const struct op_set alone = {
@@ -248,7 +241,6 @@ static void test_it_covers_ranks_that_share(void **state)
     struct arrival_flags none = shm_arrival_flags(NULL);
     struct arrival_flags flags;
 
-    (void)state;
     assert_false(arrival_flags_cover(&none, &alone));
     assert_int_equal(
             shm_domain_open(&domain, 2, 0, 2, (size_t)512 << 20, RESERVATION_MEMFD),
@@ -354,11 +346,10 @@ static void run_speakers(struct speaker *speakers, void *(*body)(void *user))
     fleet_close(&fleet);
 }
 
-static void test_words_are_read_with_their_details(void **state)
+BOTH_TEST(test_words_are_read_with_their_details)
 {
     struct speaker speakers[2];
 
-    (void)state;
     run_speakers(speakers, speak);
     assert_false(speakers[0].wrong);
     assert_false(speakers[1].wrong);
@@ -386,23 +377,21 @@ static void *write_and_look(void *user)
     return NULL;
 }
 
-static void test_of_two_that_write_and_look_one_sees_the_other(void **state)
+BOTH_TEST(test_of_two_that_write_and_look_one_sees_the_other)
 {
     struct speaker speakers[2];
 
-    (void)state;
     run_speakers(speakers, write_and_look);
     assert_int_equal(speakers[0].both_blind, 0);
     assert_int_equal(speakers[1].both_blind, 0);
 }
 
-static void test_waits_are_those_of_the_others(void **state)
+BOTH_TEST(test_waits_are_those_of_the_others)
 {
     struct arrival_flags flags;
     struct fleet fleet;
     uint64_t before;
 
-    (void)state;
     fleet_open(&fleet, 3);
     flags = shm_arrival_flags(fleet.domain);
     before = flags.waits(flags.state, 1);
@@ -413,29 +402,4 @@ static void test_waits_are_those_of_the_others(void **state)
     flags.wait(flags.state, 2);
     assert_true(flags.waits(flags.state, 1) == before + 2);
     fleet_close(&fleet);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_members_see_each_others_words),
-        cmocka_unit_test(test_each_cell_is_by_itself),
-        cmocka_unit_test(test_words_belong_to_one_set),
-        cmocka_unit_test(test_members_are_those_of_the_set),
-        cmocka_unit_test(test_all_sets_there_can_be),
-        cmocka_unit_test(test_words_are_read_with_their_details),
-        cmocka_unit_test(test_of_two_that_write_and_look_one_sees_the_other),
-        cmocka_unit_test(test_waits_are_those_of_the_others),
-    };
-    const struct CMUnitTest apart[] = {
-        cmocka_unit_test(test_only_opening_takes_memory),
-        cmocka_unit_test(test_without_memory_nothing_changes),
-        cmocka_unit_test(test_it_covers_ranks_that_share),
-    };
-    int failed = cmocka_run_group_tests_name(
-            "one process", tests, fleet_addresses_everything, NULL);
-
-    failed += cmocka_run_group_tests_name("apart", tests, fleet_is_apart, NULL);
-    failed += cmocka_run_group_tests_name("memory", apart, fleet_is_apart, NULL);
-    return failed;
 }

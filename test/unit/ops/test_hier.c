@@ -143,6 +143,18 @@ static void close_groups(struct fleet *fleet)
     fleet_close(fleet);
 }
 
+static int whole(void **state)
+{
+    piece_chunks = 0;
+    return fleet_is_apart(state);
+}
+
+static int whole_of_all(void **state)
+{
+    piece_chunks = 0;
+    return fleet_addresses_everything(state);
+}
+
 /* Large batches are done in pieces, which makes no difference. */
 static int in_pieces(void **state)
 {
@@ -155,6 +167,10 @@ static int in_pieces_of_all(void **state)
     piece_chunks = 1;
     return fleet_addresses_everything(state);
 }
+
+#define ALL_TEST(name) \
+    UNIT_TEST_SET_UPS(name, whole_of_all, whole, in_pieces, in_pieces_of_all)
+#define TOGETHER_ALL_TEST(name) UNIT_TEST_SET_UPS(name, whole_of_all, in_pieces_of_all)
 
 /* -------------------------------------------------------------- what is right */
 
@@ -293,28 +309,26 @@ static void run_groups(const char *digits, uint64_t seed, bool is_flat)
     close_groups(&fleet);
 }
 
-static void test_blocks_of_a_power_of_two_give_the_bits_of_one_tree(void **state)
+ALL_TEST(test_blocks_of_a_power_of_two_give_the_bits_of_one_tree)
 {
     static const char *const groups[] = { "0011", "001122", "0000111", "00112" };
 
-    (void)state;
     for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         run_groups(groups[i], i + 1, true);
     }
 }
 
-static void test_groups_of_any_shape(void **state)
+ALL_TEST(test_groups_of_any_shape)
 {
     static const char *const groups[] = { "011122", "010101", "0111220", "001", "0111",
         "000111" };
 
-    (void)state;
     for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         run_groups(groups[i], i + 10, false);
     }
 }
 
-static void test_overlapping_sets(void **state)
+ALL_TEST(test_overlapping_sets)
 {
     const struct club clubs[] = {
         { .id = 0, .index = 0, .size = 6, .ranks = { 0, 1, 2, 3, 4, 5 } },
@@ -322,7 +336,6 @@ static void test_overlapping_sets(void **state)
         { .id = 4, .index = OP_SETS_MAX - 1, .size = 3, .ranks = { 2, 3, 0 } },
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct program program;
         struct fleet fleet;
@@ -339,11 +352,10 @@ static void test_overlapping_sets(void **state)
 }
 
 /* Each part goes once to each other group, whatever the sizes of the groups. */
-static void test_an_allgather_crosses_once(void **state)
+ALL_TEST(test_an_allgather_crosses_once)
 {
     static const char *const groups[] = { "0011", "00112", "0100", "010221" };
 
-    (void)state;
     for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         const int size = (int)strlen(groups[i]);
         const struct club all = club_of_all(size);
@@ -375,7 +387,7 @@ static void test_an_allgather_crosses_once(void **state)
 }
 
 /* Ranks miss batches of a set, which then has other groups, and take part again. */
-static void test_ranks_may_be_left_out(void **state)
+ALL_TEST(test_ranks_may_be_left_out)
 {
     const struct club clubs[] = {
         { .id = 3, .index = 2, .size = 6, .ranks = { 0, 1, 2, 3, 4, 5 } },
@@ -383,7 +395,6 @@ static void test_ranks_may_be_left_out(void **state)
         { .id = 3, .index = 2, .size = 5, .ranks = { 0, 1, 2, 4, 5 } },
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct program program = program_new(280);
         struct job *jobs = program.jobs;
@@ -403,14 +414,13 @@ static void test_ranks_may_be_left_out(void **state)
 }
 
 /* Ranks start the lanes of a set in different orders (fleet.h), with different groups. */
-static void test_lanes_do_not_wait_for_each_other(void **state)
+ALL_TEST(test_lanes_do_not_wait_for_each_other)
 {
     const struct club clubs[] = {
         { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
         { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 2 } },
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct program program;
         struct fleet fleet;
@@ -422,7 +432,7 @@ static void test_lanes_do_not_wait_for_each_other(void **state)
     }
 }
 
-static void test_ranks_run_as_threads(void **state)
+ALL_TEST(test_ranks_run_as_threads)
 {
     const struct club clubs[] = {
         { .id = 1, .index = 1, .size = 5, .ranks = { 4, 3, 2, 1, 0 } },
@@ -432,7 +442,6 @@ static void test_ranks_run_as_threads(void **state)
     struct program program;
     struct fleet fleet;
 
-    (void)state;
     open_groups(&fleet, "00101");
     program = program_random(clubs, 3, OP_LANES, 77, false);
     fleet_run_threads(&fleet, &program);
@@ -497,23 +506,21 @@ static void give_up_after(int turns)
     sum_free(&job);
 }
 
-static void test_a_batch_is_given_up_in_any_stage(void **state)
+TOGETHER_ALL_TEST(test_a_batch_is_given_up_in_any_stage)
 {
-    (void)state;
     give_up_after(0);
     give_up_after(1);
     give_up_after(6);
 }
 
 /* Whoever runs out of memory has begun nothing, or leaves the batch to cancel(). */
-static void test_running_out_of_memory(void **state)
+TOGETHER_ALL_TEST(test_running_out_of_memory)
 {
     const struct club all = club_of_all(4);
     struct fleet fleet;
     struct job job;
     bool failed = true;
 
-    (void)state;
     for (uint64_t n = 1; failed; n++) {
         void *opened = NULL;
 
@@ -559,7 +566,7 @@ static bool is_taken(
     return op_hier.accepts(fleet->state[0], &batch);
 }
 
-static void test_what_does_not_apply_is_declined(void **state)
+TOGETHER_ALL_TEST(test_what_does_not_apply_is_declined)
 {
     const struct club all = club_of_all(5);
     const struct club equal = { .size = 4, .ranks = { 0, 1, 2, 3 } };
@@ -570,7 +577,6 @@ static void test_what_does_not_apply_is_declined(void **state)
     };
     struct fleet fleet;
 
-    (void)state;
     open_groups(&fleet, "00112");
     assert_true(is_taken(&fleet, &all, &sum));
     assert_false(is_taken(&fleet, &one_group, &sum));
@@ -600,30 +606,4 @@ static void test_what_does_not_apply_is_declined(void **state)
     assert_false(is_taken(&fleet, &all, &sum));
     assert_true(is_taken(&fleet, &equal, &sum));
     close_groups(&fleet);
-}
-
-int main(void)
-{
-    const struct CMUnitTest both[] = {
-        cmocka_unit_test(test_blocks_of_a_power_of_two_give_the_bits_of_one_tree),
-        cmocka_unit_test(test_groups_of_any_shape),
-        cmocka_unit_test(test_overlapping_sets),
-        cmocka_unit_test(test_an_allgather_crosses_once),
-        cmocka_unit_test(test_ranks_may_be_left_out),
-        cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
-        cmocka_unit_test(test_ranks_run_as_threads),
-    };
-    const struct CMUnitTest addressing_everything[] = {
-        cmocka_unit_test(test_a_batch_is_given_up_in_any_stage),
-        cmocka_unit_test(test_running_out_of_memory),
-        cmocka_unit_test(test_what_does_not_apply_is_declined),
-    };
-
-    return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(
-                    addressing_everything, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(both, fleet_is_apart, NULL) +
-            cmocka_run_group_tests(both, in_pieces, NULL) +
-            cmocka_run_group_tests(both, in_pieces_of_all, NULL) +
-            cmocka_run_group_tests(addressing_everything, in_pieces_of_all, NULL);
 }

@@ -318,12 +318,11 @@ static struct program program_random(
     return program;
 }
 
-static void test_sums_are_exact_for_every_size(void **state)
+BOTH_TEST(test_sums_are_exact_for_every_size)
 {
     static const int sizes[] = { 1, 2, 3, 5, 7 };
     static const size_t counts[] = { 1, 15, 16, 17, 511, 513, 1025, 9000, 50001 };
 
-    (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         struct club all = club_of_all(sizes[s]);
         struct program program = program_new(sizeof counts / sizeof counts[0]);
@@ -347,7 +346,7 @@ static void test_sums_are_exact_for_every_size(void **state)
     }
 }
 
-static void test_overlapping_sets_and_many_batches_in_flight(void **state)
+BOTH_TEST(test_overlapping_sets_and_many_batches_in_flight)
 {
     const struct club clubs[] = {
         { .id = 0, .index = 0, .size = 5, .ranks = { 0, 1, 2, 3, 4 } },
@@ -355,7 +354,6 @@ static void test_overlapping_sets_and_many_batches_in_flight(void **state)
         { .id = 4, .index = OP_SETS_MAX - 1, .size = 2, .ranks = { 2, 3 } },
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct program program;
         struct fleet fleet;
@@ -371,11 +369,10 @@ static void test_overlapping_sets_and_many_batches_in_flight(void **state)
 }
 
 /* Two ranks start two lanes in opposite orders, several batches of each at once. */
-static void test_lanes_do_not_wait_for_each_other(void **state)
+BOTH_TEST(test_lanes_do_not_wait_for_each_other)
 {
     const struct club all = club_of_all(2);
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct program program;
         struct fleet fleet;
@@ -390,7 +387,7 @@ static void test_lanes_do_not_wait_for_each_other(void **state)
     }
 }
 
-static void test_ranks_run_as_threads(void **state)
+BOTH_TEST(test_ranks_run_as_threads)
 {
     const struct club clubs[] = {
         { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
@@ -399,7 +396,6 @@ static void test_ranks_run_as_threads(void **state)
     struct program program;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 4);
     program = program_random(clubs, 2, OP_LANES, 77);
     fleet_run_threads(&fleet, &program);
@@ -441,13 +437,12 @@ static void run_to_end(struct fleet *fleet, struct job *job)
     job_check(job);
 }
 
-static void test_nothing_is_touched_before_all_have_arrived(void **state)
+TOGETHER_TEST(test_nothing_is_touched_before_all_have_arrived)
 {
     const struct club all = club_of_all(3);
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 9000);
     for (int member = 0; member < 2; member++) {
@@ -468,14 +463,13 @@ static void test_nothing_is_touched_before_all_have_arrived(void **state)
     fleet_close(&fleet);
 }
 
-static void test_a_rank_leaves_when_all_have_released_its_memory(void **state)
+TOGETHER_TEST(test_a_rank_leaves_when_all_have_released_its_memory)
 {
     const struct club all = club_of_all(2);
     bool moved = true;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 2);
     simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 9000);
     assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
@@ -495,14 +489,13 @@ static void test_a_rank_leaves_when_all_have_released_its_memory(void **state)
     fleet_close(&fleet);
 }
 
-static void test_a_broadcast_holds_only_its_root(void **state)
+TOGETHER_TEST(test_a_broadcast_holds_only_its_root)
 {
     const struct club all = club_of_all(3);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     simple_job_init(&job, &all, 0, TUTTI_BROADCAST, 100);
 
@@ -521,14 +514,13 @@ static void test_a_broadcast_holds_only_its_root(void **state)
     fleet_close(&fleet);
 }
 
-static void test_only_the_last_wakes_and_only_who_can_go_on(void **state)
+TOGETHER_TEST(test_only_the_last_wakes_and_only_who_can_go_on)
 {
     const struct club all = club_of_all(3);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     /* Members 0 and 1 have a slice. */
     simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 600);
@@ -552,14 +544,13 @@ static void test_only_the_last_wakes_and_only_who_can_go_on(void **state)
     fleet_close(&fleet);
 }
 
-static void test_a_small_sum_takes_one_synchronisation(void **state)
+BOTH_TEST(test_a_small_sum_takes_one_synchronisation)
 {
     const struct club all = club_of_all(3);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 100);
 
@@ -578,7 +569,7 @@ static void test_a_small_sum_takes_one_synchronisation(void **state)
     fleet_close(&fleet);
 }
 
-static void test_operands_stay_until_all_have_read_them(void **state)
+BOTH_TEST(test_operands_stay_until_all_have_read_them)
 {
     const struct club all = club_of_all(2);
     bool moved = false;
@@ -586,7 +577,6 @@ static void test_operands_stay_until_all_have_read_them(void **state)
     struct job *jobs = program.jobs;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 2);
     for (size_t i = 0; i < program.count; i++) {
         simple_job_init(&jobs[i], &all, i, TUTTI_ALLREDUCE, 10 + 300 * (i % 2));
@@ -614,13 +604,12 @@ static void test_operands_stay_until_all_have_read_them(void **state)
 }
 
 /* Ranks that are far apart wait for each other to read what they gave. */
-static void test_many_small_sums_in_flight(void **state)
+BOTH_TEST(test_many_small_sums_in_flight)
 {
     enum {
         SUMS = 12 * OP_INFLIGHT_MAX
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         const struct club all = club_of_all(seed % 2 == 0 ? 2 : 3);
         struct program program = program_new(SUMS);
@@ -639,14 +628,13 @@ static void test_many_small_sums_in_flight(void **state)
     }
 }
 
-static void test_a_set_is_not_taken_for_a_former_one_of_its_index(void **state)
+BOTH_TEST(test_a_set_is_not_taken_for_a_former_one_of_its_index)
 {
     const struct club former = { .id = 1, .index = 3, .size = 2, .ranks = { 0, 1 } };
     const struct club later = { .id = 2, .index = 3, .size = 2, .ranks = { 0, 1 } };
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 2);
     for (uint64_t sequence = 0; sequence < 3; sequence++) {
         simple_job_init(&job, &former, sequence, TUTTI_ALLREDUCE, 2000);
@@ -663,13 +651,12 @@ static void test_a_set_is_not_taken_for_a_former_one_of_its_index(void **state)
     fleet_close(&fleet);
 }
 
-static void test_scale_factors_and_averages_apply(void **state)
+BOTH_TEST(test_scale_factors_and_averages_apply)
 {
     const struct club all = club_of_all(2);
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 2);
     simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 3000);
     for (int member = 0; member < 2; member++) {
@@ -684,7 +671,7 @@ static void test_scale_factors_and_averages_apply(void **state)
     fleet_close(&fleet);
 }
 
-static void test_a_step_does_a_bounded_piece_of_work(void **state)
+TOGETHER_TEST(test_a_step_does_a_bounded_piece_of_work)
 {
     const struct club all = club_of_all(2);
     bool moved = true;
@@ -692,7 +679,6 @@ static void test_a_step_does_a_bounded_piece_of_work(void **state)
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 2);
     simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 16384);
     assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
@@ -709,7 +695,7 @@ static void test_a_step_does_a_bounded_piece_of_work(void **state)
     fleet_close(&fleet);
 }
 
-static void test_a_start_without_memory_has_begun_nothing(void **state)
+TOGETHER_TEST(test_a_start_without_memory_has_begun_nothing)
 {
     const struct club all = club_of_all(2);
     struct job job = { .play = { .club = &all },
@@ -718,7 +704,6 @@ static void test_a_start_without_memory_has_begun_nothing(void **state)
         .counts = { 1000, 5000 } };
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 2);
     job_init(&job);
     assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
@@ -733,7 +718,7 @@ static void test_a_start_without_memory_has_begun_nothing(void **state)
     fleet_close(&fleet);
 }
 
-static void test_the_steady_state_allocates_nothing(void **state)
+BOTH_TEST(test_the_steady_state_allocates_nothing)
 {
     enum {
         WARM = OP_INFLIGHT_MAX,
@@ -745,7 +730,6 @@ static void test_the_steady_state_allocates_nothing(void **state)
     uint64_t allocations = 0;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 3);
     for (size_t i = 0; i < ALL; i++) {
         jobs[i] = (struct job){ .play = { .club = &all, .sequence = i },
@@ -765,13 +749,12 @@ static void test_the_steady_state_allocates_nothing(void **state)
     fleet_close(&fleet);
 }
 
-static void test_opening_without_memory_leaves_nothing_behind(void **state)
+TOGETHER_TEST(test_opening_without_memory_leaves_nothing_behind)
 {
     struct op_env env = { .world_size = 2 };
     struct shm_domain *domain;
     void *opened = NULL;
 
-    (void)state;
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
         assert_null(shm_domain_create(2));
@@ -789,7 +772,7 @@ static void test_opening_without_memory_leaves_nothing_behind(void **state)
     shm_domain_destroy(domain);
 }
 
-static void test_it_accepts_what_it_can_do(void **state)
+BOTH_TEST(test_it_accepts_what_it_can_do)
 {
     const int ranks[] = { 0, 1 };
     struct op_set set = { .size = 2, .world_ranks = ranks };
@@ -798,7 +781,6 @@ static void test_it_accepts_what_it_can_do(void **state)
         .set = &set, .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_BOOL, .op = TUTTI_MIN
     };
 
-    (void)state;
     fleet_open(&fleet, 2);
     assert_true(op_shm.accepts(fleet.state[0], &batch));
     batch.op = TUTTI_SUM;
@@ -808,35 +790,4 @@ static void test_it_accepts_what_it_can_do(void **state)
     batch.collective = TUTTI_BARRIER;
     assert_false(op_shm.accepts(fleet.state[0], &batch));
     fleet_close(&fleet);
-}
-
-int main(void)
-{
-    const struct CMUnitTest both[] = {
-        cmocka_unit_test(test_sums_are_exact_for_every_size),
-        cmocka_unit_test(test_overlapping_sets_and_many_batches_in_flight),
-        cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
-        cmocka_unit_test(test_ranks_run_as_threads),
-        cmocka_unit_test(test_a_small_sum_takes_one_synchronisation),
-        cmocka_unit_test(test_operands_stay_until_all_have_read_them),
-        cmocka_unit_test(test_many_small_sums_in_flight),
-        cmocka_unit_test(test_a_set_is_not_taken_for_a_former_one_of_its_index),
-        cmocka_unit_test(test_scale_factors_and_averages_apply),
-        cmocka_unit_test(test_the_steady_state_allocates_nothing),
-        cmocka_unit_test(test_it_accepts_what_it_can_do),
-    };
-    const struct CMUnitTest addressing_everything[] = {
-        cmocka_unit_test(test_nothing_is_touched_before_all_have_arrived),
-        cmocka_unit_test(test_a_rank_leaves_when_all_have_released_its_memory),
-        cmocka_unit_test(test_a_broadcast_holds_only_its_root),
-        cmocka_unit_test(test_only_the_last_wakes_and_only_who_can_go_on),
-        cmocka_unit_test(test_a_step_does_a_bounded_piece_of_work),
-        cmocka_unit_test(test_a_start_without_memory_has_begun_nothing),
-        cmocka_unit_test(test_opening_without_memory_leaves_nothing_behind),
-    };
-
-    return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(
-                    addressing_everything, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(both, fleet_is_apart, NULL);
 }

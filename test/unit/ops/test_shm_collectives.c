@@ -35,9 +35,8 @@ static struct program program_random(
     return program;
 }
 
-static void test_sets_of_every_size(void **state)
+BOTH_TEST(test_sets_of_every_size)
 {
-    (void)state;
     for (int size = 1; size <= FLEET_RANKS_MAX; size++) {
         struct club all = club_of_all(size);
         struct program program;
@@ -50,7 +49,7 @@ static void test_sets_of_every_size(void **state)
     }
 }
 
-static void test_overlapping_sets(void **state)
+BOTH_TEST(test_overlapping_sets)
 {
     const struct club clubs[] = {
         { .id = 0, .index = 0, .size = 5, .ranks = { 0, 1, 2, 3, 4 } },
@@ -58,7 +57,6 @@ static void test_overlapping_sets(void **state)
         { .id = 4, .index = OP_SETS_MAX - 1, .size = 2, .ranks = { 2, 3 } },
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct program program;
         struct fleet fleet;
@@ -71,7 +69,7 @@ static void test_overlapping_sets(void **state)
 }
 
 /* Ranks start the lanes of a set in different orders (fleet.h). */
-static void test_lanes_do_not_wait_for_each_other(void **state)
+BOTH_TEST(test_lanes_do_not_wait_for_each_other)
 {
     const struct club clubs[] = {
         { .id = 1, .index = 1, .size = 3, .ranks = { 2, 1, 0 } },
@@ -79,7 +77,6 @@ static void test_lanes_do_not_wait_for_each_other(void **state)
         { .id = 2, .index = 2, .size = 2, .ranks = { 0, 1 } },
     };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct program program;
         struct fleet fleet;
@@ -92,12 +89,11 @@ static void test_lanes_do_not_wait_for_each_other(void **state)
 }
 
 /* A rank misses batches 5 to 100 of a set and then takes part again, and once more. */
-static void test_a_rank_may_be_left_out(void **state)
+BOTH_TEST(test_a_rank_may_be_left_out)
 {
     const struct club all = { .id = 3, .index = 2, .size = 3, .ranks = { 0, 1, 2 } };
     const struct club fewer = { .id = 3, .index = 2, .size = 2, .ranks = { 0, 2 } };
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct program program = program_new(280);
         struct job *jobs = program.jobs;
@@ -120,7 +116,7 @@ static void test_a_rank_may_be_left_out(void **state)
     }
 }
 
-static void test_ranks_run_as_threads(void **state)
+BOTH_TEST(test_ranks_run_as_threads)
 {
     const struct club clubs[] = {
         { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
@@ -130,7 +126,6 @@ static void test_ranks_run_as_threads(void **state)
     struct program program;
     struct fleet fleet;
 
-    (void)state;
     fleet_open(&fleet, 4);
     program = program_random(clubs, 3, OP_LANES, 77);
     fleet_run_threads(&fleet, &program);
@@ -167,14 +162,13 @@ static void finish(struct fleet *fleet, struct job *job)
     assert_all_left(job);
 }
 
-static void test_a_gather_holds_the_senders_until_the_root_has_copied(void **state)
+TOGETHER_TEST(test_a_gather_holds_the_senders_until_the_root_has_copied)
 {
     const struct club all = club_of_all(3);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     small_job_make(&job, &all, TUTTI_GATHER);
     assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
@@ -190,14 +184,13 @@ static void test_a_gather_holds_the_senders_until_the_root_has_copied(void **sta
     fleet_close(&fleet);
 }
 
-static void test_a_scatter_holds_only_its_root(void **state)
+TOGETHER_TEST(test_a_scatter_holds_only_its_root)
 {
     const struct club all = club_of_all(3);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     small_job_make(&job, &all, TUTTI_SCATTER);
     assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
@@ -210,14 +203,13 @@ static void test_a_scatter_holds_only_its_root(void **state)
     fleet_close(&fleet);
 }
 
-static void test_an_alltoall_holds_all_until_all_have_copied(void **state)
+TOGETHER_TEST(test_an_alltoall_holds_all_until_all_have_copied)
 {
     const struct club all = club_of_all(3);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 3);
     small_job_make(&job, &all, TUTTI_ALLTOALL);
     for (int member = 0; member < 3; member++) {
@@ -232,14 +224,13 @@ static void test_an_alltoall_holds_all_until_all_have_copied(void **state)
     fleet_close(&fleet);
 }
 
-static void test_a_failure_to_place_ends_the_batch(void **state)
+TOGETHER_TEST(test_a_failure_to_place_ends_the_batch)
 {
     const struct club all = club_of_all(2);
     bool moved = false;
     struct fleet fleet;
     struct job job;
 
-    (void)state;
     fleet_open(&fleet, 2);
     small_job_make(&job, &all, TUTTI_ALLGATHER);
     job.trades[1].fail_place_at = 2;
@@ -254,26 +245,4 @@ static void test_a_failure_to_place_ends_the_batch(void **state)
     trade_free(&job.trades[0]);
     trade_free(&job.trades[1]);
     fleet_close(&fleet);
-}
-
-int main(void)
-{
-    const struct CMUnitTest both[] = {
-        cmocka_unit_test(test_sets_of_every_size),
-        cmocka_unit_test(test_overlapping_sets),
-        cmocka_unit_test(test_a_rank_may_be_left_out),
-        cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
-        cmocka_unit_test(test_ranks_run_as_threads),
-    };
-    const struct CMUnitTest addressing_everything[] = {
-        cmocka_unit_test(test_a_gather_holds_the_senders_until_the_root_has_copied),
-        cmocka_unit_test(test_a_scatter_holds_only_its_root),
-        cmocka_unit_test(test_an_alltoall_holds_all_until_all_have_copied),
-        cmocka_unit_test(test_a_failure_to_place_ends_the_batch),
-    };
-
-    return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(
-                    addressing_everything, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(both, fleet_is_apart, NULL);
 }

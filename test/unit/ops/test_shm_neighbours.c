@@ -210,31 +210,28 @@ static size_t run(const enum layout layouts[RANKS], const bool reserved[RANKS],
 
 static const bool all_reserved[RANKS] = { true, true, true };
 
-static void test_neighbours_are_one_sum(void **state)
+BOTH_TEST(test_neighbours_are_one_sum)
 {
     const enum layout up[RANKS] = { UPWARDS, UPWARDS, UPWARDS };
     const enum layout down[RANKS] = { DOWNWARDS, DOWNWARDS, DOWNWARDS };
 
-    (void)state;
     assert_true(run(up, all_reserved, LARGE, 300, 1) > 0);
     assert_true(run(down, all_reserved, LARGE, 300, 2) > 0);
 }
 
-static void test_what_is_apart_on_one_member_is_summed_apart(void **state)
+BOTH_TEST(test_what_is_apart_on_one_member_is_summed_apart)
 {
     const enum layout gaps[RANKS] = { UPWARDS, APART, UPWARDS };
     const enum layout opposite[RANKS] = { UPWARDS, UPWARDS, DOWNWARDS };
 
-    (void)state;
     assert_int_equal(run(gaps, all_reserved, LARGE, 300, 3), 0);
     assert_int_equal(run(opposite, all_reserved, LARGE, 300, 4), 0);
 }
 
-static void test_any_mixture_is_right(void **state)
+BOTH_TEST(test_any_mixture_is_right)
 {
     uint64_t random = 5;
 
-    (void)state;
     for (int i = 0; i < 300; i++) {
         enum layout layouts[RANKS];
         bool reserved[RANKS];
@@ -249,16 +246,4 @@ static void test_any_mixture_is_right(void **state)
         (void)run(layouts, reserved, i % 4 < 2 ? LARGE : 8192, i % 2 == 0 ? 1 : 200,
                 random);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbours_are_one_sum),
-        cmocka_unit_test(test_what_is_apart_on_one_member_is_summed_apart),
-        cmocka_unit_test(test_any_mixture_is_right),
-    };
-
-    return cmocka_run_group_tests(tests, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(tests, fleet_is_apart, NULL);
 }

@@ -98,10 +98,8 @@ static void every_value(enum config_kernels which)
     }
 }
 
-static void test_every_16_bit_float_is_converted_as_by_the_portable_kernels(
-        void **state)
+UNIT_TEST(test_every_16_bit_float_is_converted_as_by_the_portable_kernels)
 {
-    (void)state;
     with_every_set(every_value);
 }
 
@@ -135,9 +133,8 @@ static void rounding(enum config_kernels which)
     }
 }
 
-static void test_results_are_rounded_as_by_the_portable_kernels(void **state)
+UNIT_TEST(test_results_are_rounded_as_by_the_portable_kernels)
 {
-    (void)state;
     with_every_set(rounding);
 }
 
@@ -187,9 +184,8 @@ static void arrays_before_a_hole(enum config_kernels which)
     }
 }
 
-static void test_nothing_behind_an_array_is_touched(void **state)
+UNIT_TEST(test_nothing_behind_an_array_is_touched)
 {
-    (void)state;
     with_every_set(arrays_before_a_hole);
 }
 
@@ -249,18 +245,16 @@ static void convert_before_a_hole(enum config_kernels which)
     assert_int_equal(munmap(halves, 2 * page), 0);
 }
 
-static void test_arrays_are_converted_as_their_elements_are(void **state)
+UNIT_TEST(test_arrays_are_converted_as_their_elements_are)
 {
-    (void)state;
     convert_before_a_hole(CONFIG_KERNELS_SCALAR);
     with_every_set(convert_before_a_hole);
 }
 
-static void test_the_choice_is_kept_and_what_is_missing_is_refused(void **state)
+UNIT_TEST(test_the_choice_is_kept_and_what_is_missing_is_refused)
 {
     bool vectors = false;
 
-    (void)state;
     assert_int_equal(reduce_use(CONFIG_KERNELS_SCALAR), TUTTI_OK);
     assert_int_equal(reduce_in_use(), CONFIG_KERNELS_SCALAR);
     for (size_t i = 0; i < sizeof vector_kernels / sizeof vector_kernels[0]; i++) {
@@ -279,18 +273,4 @@ static void test_the_choice_is_kept_and_what_is_missing_is_refused(void **state)
     }
     assert_int_equal(reduce_use(CONFIG_KERNELS_AUTO), TUTTI_OK);
     assert_true(vectors == (reduce_in_use() != CONFIG_KERNELS_SCALAR));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_choice_is_kept_and_what_is_missing_is_refused),
-        cmocka_unit_test(
-                test_every_16_bit_float_is_converted_as_by_the_portable_kernels),
-        cmocka_unit_test(test_results_are_rounded_as_by_the_portable_kernels),
-        cmocka_unit_test(test_nothing_behind_an_array_is_touched),
-        cmocka_unit_test(test_arrays_are_converted_as_their_elements_are),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
