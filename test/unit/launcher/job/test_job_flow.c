@@ -342,7 +342,8 @@ static void act(struct play *play, const char *text, char *out)
         show_state(&play->job, out);
         (void)strcat(out, "; ");
     } else if (strcmp(what, "stop-at") == 0) {
-        (void)sprintf(out, "%d; ", (int)((play->job.due.stop_at - BEGIN) / JOB_NS_PER_MS));
+        (void)sprintf(
+                out, "%d; ", (int)((play->job.due.stop_at - BEGIN) / JOB_NS_PER_MS));
     } else if (!set(play, what, number) && !act_time(play, what, number, more)) {
         act_one(play, what, number, more);
     }
