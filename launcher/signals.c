@@ -63,7 +63,7 @@ void signals_begin(void)
             (void)signal(number, leave);
         }
     }
-    (void)sigaddset(&set, SIGXFSZ); /* a file that may not grow (ulimit -f) is an error */
+    (void)sigaddset(&set, SIGXFSZ); /* a file that may not grow is an error */
     (void)pthread_sigmask(SIG_BLOCK, &set, &inherited_mask);
     (void)sigdelset(&inherited_mask, SIGCHLD);
     (void)signal(SIGCHLD, SIG_DFL);
