@@ -1194,8 +1194,7 @@ typedef void (*tutti_metric_callback)(void *user, const tutti_metric *metric);
 typedef enum tutti_metrics_format {
     TUTTI_METRICS_PROMETHEUS =
             0, /**< text format 0.0.4; the file is replaced, by rename */
-    TUTTI_METRICS_JSON = 1, /**< a line of JSON for each sample; appended          */
-    TUTTI_METRICS_EMF = 2 /**< CloudWatch's embedded metric format, lines; appended */
+    TUTTI_METRICS_JSON = 1 /**< a line of JSON for each sample; appended           */
 } tutti_metrics_format;
 
 /**

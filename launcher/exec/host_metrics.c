@@ -96,8 +96,7 @@ int host_metrics_format_of(const char *file)
         const char *ending;
         tutti_metrics_format format;
     } endings[] = { { ".prom", TUTTI_METRICS_PROMETHEUS },
-        { ".json", TUTTI_METRICS_JSON }, { ".jsonl", TUTTI_METRICS_JSON },
-        { ".emf", TUTTI_METRICS_EMF } };
+        { ".json", TUTTI_METRICS_JSON }, { ".jsonl", TUTTI_METRICS_JSON } };
     const char *dot = strrchr(file, '.');
 
     for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) {

@@ -62,7 +62,7 @@ void host_metrics_fini(struct host_metrics *host);
 bool host_metrics_read(
         int recording, struct metrics *metrics, struct metrics_source *source);
 
-/** The format that a file's name stands for: .prom, .json, .jsonl, .emf; -1: none. */
+/** The format that a file's name stands for: .prom, .json, .jsonl; -1: none. */
 int host_metrics_format_of(const char *file);
 
 #endif

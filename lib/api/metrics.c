@@ -41,7 +41,7 @@ tutti_status tutti_metrics_write(
     if (status != TUTTI_OK) {
         return status;
     }
-    if (path == NULL || (int)format < 0 || format > TUTTI_METRICS_EMF) {
+    if (path == NULL || (int)format < 0 || format > TUTTI_METRICS_JSON) {
         return error_set(TUTTI_ERR_INVALID,
                 "tutti_metrics_write: %s, format %d; give a path and a "
                 "tutti_metrics_format",

@@ -1,11 +1,9 @@
 /*
- * Metrics as text: for Prometheus, as JSON lines, and for CloudWatch.
+ * Metrics as text: for Prometheus and as JSON lines.
  *
  *     Prometheus 0.0.4   samples of one name stand together, behind its help and type; buckets
  *                        of a histogram count all that are not longer
  *     JSON lines         a line for each sample
- *     EMF                a line for each sample: CloudWatch's "embedded metric format"; a
- *                        histogram is its sum and its count
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +19,6 @@
 enum {
     PATH_BYTES = 4096,
     NUMBER_BYTES = 40,
-    NAME_BYTES = 128,
     FILE_MODE = 0666
 };
 
@@ -190,61 +187,6 @@ static void put_json(void *user, const tutti_metric *metric)
     put_text(out, "}\n");
 }
 
-/* ----------------------------------------------------------------------- EMF */
-
-static const char *unit_of(const char *name)
-{
-    return strstr(name, "_seconds") != NULL ? "Seconds"
-            : strstr(name, "bytes") != NULL ? "Bytes"
-                                            : "Count";
-}
-
-static void put_emf_value(
-        struct formatting *formatting, const tutti_metric *metric, const char *suffix)
-{
-    struct wire_writer *out = formatting->out;
-    const bool counts = strcmp(suffix, "_count") == 0;
-    char name[NAME_BYTES];
-
-    (void)snprintf(name, sizeof name, "%s%s", metric->name, suffix);
-    put_text(out, "{\"_aws\":{\"Timestamp\":");
-    put_text(out, formatting->time);
-    put_text(out, ",\"CloudWatchMetrics\":[{\"Namespace\":\"tutti\",\"Dimensions\":[[");
-    for (size_t i = 0; i < metric->label_count; i++) {
-        put_text(out, i == 0 ? "" : ",");
-        put_quoted(out, metric->labels[i].name);
-    }
-    put_text(out, "]],\"Metrics\":[{\"Name\":");
-    put_quoted(out, name);
-    put_text(out, ",\"Unit\":");
-    put_quoted(out, counts ? "Count" : unit_of(name));
-    put_text(out, "}]}]},");
-    for (size_t i = 0; i < metric->label_count; i++) {
-        put_quoted(out, metric->labels[i].name);
-        put_text(out, ":");
-        put_quoted(out, metric->labels[i].value);
-        put_text(out, ",");
-    }
-    put_quoted(out, name);
-    put_text(out, ":");
-    if (counts) {
-        put_count(out, metric->count);
-    } else {
-        put_number(out, metric->value);
-    }
-    put_text(out, "}\n");
-}
-
-static void put_emf(void *user, const tutti_metric *metric)
-{
-    if (metric->kind == TUTTI_METRIC_HISTOGRAM) {
-        put_emf_value(user, metric, "_sum");
-        put_emf_value(user, metric, "_count");
-    } else {
-        put_emf_value(user, metric, "");
-    }
-}
-
 /* ----------------------------------------------------------------------- all */
 
 void metrics_format(struct wire_writer *out, tutti_metrics_format format,
@@ -253,17 +195,11 @@ void metrics_format(struct wire_writer *out, tutti_metrics_format format,
     static const tutti_metric_callback writers[] = {
         [TUTTI_METRICS_PROMETHEUS] = put_prometheus,
         [TUTTI_METRICS_JSON] = put_json,
-        [TUTTI_METRICS_EMF] = put_emf,
     };
     struct formatting formatting = { .out = out };
 
-    if (format == TUTTI_METRICS_EMF) {
-        (void)snprintf(formatting.time, sizeof formatting.time, "%lld",
-                (long long)(time * 1000));
-    } else {
-        (void)snprintf(formatting.time, sizeof formatting.time, "%lld.%03d",
-                (long long)time, (int)((time - (double)(long long)time) * 1000));
-    }
+    (void)snprintf(formatting.time, sizeof formatting.time, "%lld.%03d",
+            (long long)time, (int)((time - (double)(long long)time) * 1000));
     metrics_visit(sources, count, writers[format], &formatting);
 }
 
