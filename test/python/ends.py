@@ -35,9 +35,9 @@ def interrupt():  # Ctrl-C, which comes here after it has ended rank 1
         job.barrier(name="too late")
     except tutti.ContextFailedError:
         os.kill(os.getpid(), signal.SIGINT)
-if mode == "interrupt":
-    threading.Thread(target=interrupt).start()
 try:
+    if mode == "interrupt":
+        threading.Thread(target=interrupt).start()
     job.barrier(name="last")
 except BaseException as error:
     print("rank 0 heard", type(error).__name__, error, flush=True)
