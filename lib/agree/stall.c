@@ -199,7 +199,7 @@ tutti_status stalls_fail(struct negotiator *negotiator)
                 negotiator->now_ns - e->round.since_ns >= limit) {
             return error_set(TUTTI_ERR_TIMEOUT,
                     "%s \"%s\" was not submitted by all ranks within stall_fail_s = "
-                    "%.3g s",
+                    "%g s",
                     meta_collective_name(e->collective), e->name, (double)limit * 1e-9);
         }
     }
