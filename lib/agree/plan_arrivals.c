@@ -64,12 +64,13 @@ tutti_status arrivals_receive_down(
         if (!arrival_get(negotiator, in, &message)) {
             return malformed(negotiator, "arrival", from);
         }
-        if (message.plan != NULL) {
-            message.plan->common = message.arrival;
-            status = plan_advance(negotiator, message.plan);
-            if (status != TUTTI_OK) {
-                return status;
-            }
+        if (message.plan == NULL) {
+            continue;
+        }
+        message.plan->common = message.arrival;
+        status = plan_advance(negotiator, message.plan);
+        if (status != TUTTI_OK) {
+            return status;
         }
     }
     return TUTTI_OK;
