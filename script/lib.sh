@@ -108,13 +108,13 @@ count_failure() {
 left_out=''
 run_tests() {
     local results=$root/$2/results.xml waiting=$root/$2/results-waiting.xml
-    local names='^(launcher|hosts)\.'
+    local names='^(launcher|hosts)\.' status=0
     say "testing $1"
     rm -f "$results" "$waiting"
     (cd "$root" && ctest --preset "$1" -j $((2 * $(nproc))) --output-junit "$results" \
         -E "$names${left_out:+|$left_out}") || true
     (cd "$root" && ctest --preset "$1" -j 12 --output-junit "$waiting" --no-tests=ignore \
-        -R "$names" ${left_out:+-E "$left_out"}) || true
+        -R "$names" ${left_out:+-E "$left_out"}) || status=$?
     if count_results "$results"; then
         failures+=$(failed_tests "$1" "$results")$'\n'
     else
@@ -122,6 +122,8 @@ run_tests() {
     fi
     if count_results "$waiting"; then
         failures+=$(failed_tests "$1" "$waiting")$'\n'
+    elif ((status != 0)); then
+        count_failure "ctest of $1, launcher and hosts"
     fi
     return 0
 }
