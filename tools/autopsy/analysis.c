@@ -359,19 +359,27 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
     say(analysis, "; %s", words);
 }
 
-/* False also where something was submitted after the error, and went well: it was dealt with. */
+/*
+ * False also where the program has dealt with the error: afterwards a wait has ended, which told
+ * it, and something that it submitted then went well. What was on its way at the time says
+ * nothing. A program that never waits is taken to know at once.
+ */
 static bool ends_with_error(const struct recording_of *recording)
 {
-    bool finished = false;
-    bool gone_on = false;
-    size_t i = recording->event_count;
+    static const enum recorder_kind dealt_with[] = { RECORDER_FINISHED, RECORDER_TAKEN,
+        RECORDER_LEFT };
+    const int steps = last_of(recording, 1U << RECORDER_LEFT) != NULL ? 3 : 2;
+    int step = 0;
 
-    while (i > 0 && recording->events[i - 1].kind != RECORDER_ERROR) {
-        i--;
-        gone_on = gone_on || (finished && recording->events[i].kind == RECORDER_TAKEN);
-        finished = finished || recording->events[i].kind == RECORDER_FINISHED;
+    for (size_t i = recording->event_count; i > 0 && step < steps; i--) {
+        const unsigned kind = recording->events[i - 1].kind;
+
+        if (kind == RECORDER_ERROR) {
+            break;
+        }
+        step += kind == dealt_with[step];
     }
-    return recording->error[0] != '\0' && !gone_on;
+    return recording->error[0] != '\0' && step < steps;
 }
 
 /* Ranks that ended because the library told them of a failure are no cause. */

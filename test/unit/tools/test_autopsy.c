@@ -206,16 +206,23 @@ TEST(test_the_rank_that_died_first)
     expect(CULPRIT_GONE, 2, "was killed by signal 9");
 }
 
-/* An error is the cause unless what was submitted later went well: then a later failure is. */
-static void fail_and_go_on(bool submits)
+/*
+ * An error is the cause unless what was submitted later, by a program that knew of it, went
+ * well: then a later failure is.
+ */
+static void add(int rank, enum recorder_kind kind)
+{
+    recorder_add(&ranks[rank], &(struct recorder_event){ .kind = kind, .place = 5 });
+}
+
+static void fail_and_go_on(const enum recorder_kind *then)
 {
     for (int r = 0; r < RANKS; r++) {
         recorder_tell(&ranks[r], RECORDER_ERROR, SECOND, "\"a\": count differs");
-        if (submits) {
-            submit(r, 0, 0, OVER);
+        for (int i = 0; then[i] != RECORDER_ERROR; i++) {
+            add(r, then[i]);
         }
-        recorder_add(&ranks[r],
-                &(struct recorder_event){ .kind = RECORDER_FINISHED, .place = 5 });
+        add(r, RECORDER_FINISHED);
         recorder_tell(&ranks[r], RECORDER_FAILURE, 1, "on rank 1: ValueError");
     }
     analyse();
@@ -223,13 +230,35 @@ static void fail_and_go_on(bool submits)
 
 TEST(test_an_error_is_the_cause)
 {
-    fail_and_go_on(false);
+    static const enum recorder_kind nothing[] = { RECORDER_ERROR };
+
+    fail_and_go_on(nothing);
+    expect(CULPRIT_MISMATCH, -1, "count differs");
+}
+
+TEST(test_what_was_submitted_before_the_program_knew_does_not_deal_with_an_error)
+{
+    static const enum recorder_kind on_its_way[] = { RECORDER_TAKEN, RECORDER_LEFT,
+        RECORDER_ERROR };
+
+    fail_and_go_on(on_its_way);
     expect(CULPRIT_MISMATCH, -1, "count differs");
 }
 
 TEST(test_an_error_that_was_dealt_with_is_not_the_cause)
 {
-    fail_and_go_on(true);
+    static const enum recorder_kind told[] = { RECORDER_LEFT, RECORDER_TAKEN,
+        RECORDER_ERROR };
+
+    fail_and_go_on(told);
+    expect(CULPRIT_FAILED, -1, "ValueError");
+}
+
+TEST(test_a_program_that_polls_deals_with_an_error_without_a_wait)
+{
+    static const enum recorder_kind polls[] = { RECORDER_TAKEN, RECORDER_ERROR };
+
+    fail_and_go_on(polls);
     expect(CULPRIT_FAILED, -1, "ValueError");
 }
 
