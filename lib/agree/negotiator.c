@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "agree/announce.h"
-#include "agree/arrivals.h"
 #include "agree/groups.h"
 #include "agree/joined.h"
 #include "agree/log.h"

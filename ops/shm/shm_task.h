@@ -179,7 +179,7 @@ struct shm_members {
     int count;
 };
 
-/* Who waits for whom (shm_follow.c). */
+/* Who waits for whom (shm_arrive.c). */
 
 /** The members whose reaching a stage matters to others. */
 struct shm_members shm_awaited(const struct op_batch *batch, enum shm_stage stage);
