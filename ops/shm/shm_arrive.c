@@ -91,11 +91,6 @@ bool shm_all_reached(
     return true;
 }
 
-void shm_wake(const struct shm_state *shm, const struct op_batch *batch, int member)
-{
-    shm->env->wake(shm->env->wake_user, batch->set->world_ranks[member]);
-}
-
 void shm_reach(struct shm_state *shm, struct shm_task *task, enum shm_stage stage)
 {
     const struct op_batch *batch = task->batch;
