@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
 #include "run/context.h"
 
 static void describe(
@@ -12,15 +13,18 @@ static void describe(
 {
     char tensor[OPERATION_TEXT];
     char more[32] = "";
+    char seconds[TEXT_SECONDS];
 
     operation_text(batch->operations[0], tensor, sizeof tensor);
     if (batch->operation_count > 1) {
         (void)snprintf(more, sizeof more, " and %zu more", batch->operation_count - 1);
     }
     (void)snprintf(text, capacity,
-            "%s%s, which all ranks have submitted: nothing has moved for %.3g s; "
+            "%s%s, which all ranks have submitted: nothing has moved for %s s; "
             "a rank does not take part, or the network stands still",
-            tensor, more, (double)(t->engine.now_ns - batch->time.moved_ns) / 1e9);
+            tensor, more,
+            text_seconds(
+                    (double)(t->engine.now_ns - batch->time.moved_ns) / 1e9, seconds));
 }
 
 static tutti_status look(struct tutti *t, struct batch *batch)

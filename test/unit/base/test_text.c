@@ -187,3 +187,14 @@ UNIT_TEST(test_distances_between_words)
     long_word[64] = '\0';
     assert_int_equal(text_distance(long_word, "x"), 63);
 }
+
+UNIT_TEST(test_seconds_are_never_powers_of_ten)
+{
+    char text[TEXT_SECONDS];
+
+    assert_string_equal(text_seconds(0.02617, text), "0.0262");
+    assert_string_equal(text_seconds(60, text), "60");
+    assert_string_equal(text_seconds(999.4, text), "999");
+    assert_string_equal(text_seconds(999.6, text), "1000");
+    assert_string_equal(text_seconds(86400.4, text), "86400");
+}
