@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "launcher/elastic/members.h"
 #include "launcher/exec/host_metrics.h"
-#include "launcher/job/rank_list.h"
+#include "launcher/job/ranks.h"
 #include "launcher/options.h"
 
 enum {

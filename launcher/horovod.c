@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/program.h"
 
 #define FOLDER "share/tutti/horovod"

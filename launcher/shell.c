@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 #define BETWEEN "\x1e" /* values; no folder has it in its name */
 

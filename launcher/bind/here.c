@@ -9,8 +9,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/arguments.h"
 #include "launcher/bind/pci.h"
-#include "launcher/environment.h"
 
 static const char devices_folder[] = "/sys/bus/pci/devices";
 static const char driver_folder[] = "/proc/driver/nvidia/gpus";

@@ -17,10 +17,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "launcher/arguments.h"
 #include "launcher/elastic/discovery.h"
 #include "launcher/elastic/judge.h"
 #include "launcher/elastic/members.h"
-#include "launcher/environment.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"

@@ -24,8 +24,6 @@
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
-#include "launcher/exec/supervisor_parts.h"
-#include "launcher/exec/wrapper.h"
 #include "launcher/exit_status.h"
 
 static void read_signals(struct supervisor *supervisor, int64_t now)

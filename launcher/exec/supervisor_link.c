@@ -9,7 +9,7 @@
 
 #include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
-#include "launcher/exec/supervisor_parts.h"
+#include "launcher/exec/supervisor.h"
 
 static const int64_t suspect_ns = LINK_SUSPECT_MS * SUPERVISOR_MILLISECOND;
 static const double second = 1e9;

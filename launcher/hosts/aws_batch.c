@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "launcher/arguments.h"
 #include "launcher/bind/pci.h"
-#include "launcher/environment.h"
 #include "launcher/hosts/resolver.h"
 
 static tutti_status resolve(

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 const char *resolver_get(const struct source_facts *facts, const char *name)
 {

@@ -4,13 +4,11 @@
  * seconds: so silence is reported soon and may be taken back, and it ends the
  * job only when it lasts for --heartbeat-timeout.
  */
-#include "launcher/job/beats.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/report.h"
 
 /* What has changed within one look. */
 struct news {

@@ -17,7 +17,6 @@
 
 #include "base/mem.h"
 #include "launcher/exit_status.h"
-#include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
 

@@ -11,14 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/job/abort_words.h"
 #include "launcher/job/console.h"
 #include "launcher/job/dashboard.h"
 #include "launcher/job/job.h"
 #include "launcher/job/ranks.h"
 #include "launcher/job/recordings.h"
 #include "launcher/job/report.h"
-#include "launcher/job/starter_output.h"
 #include "launcher/job/starter_process.h"
 #include "launcher/job/top.h"
 #include "launcher/session/server.h"
@@ -178,5 +176,24 @@ int64_t flow_next(const struct job *job);
 int flow_launcher_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
+
+struct job;
+struct options;
+
+/** Between two: --heartbeat-ms, or longer in a wide job, so that all take a few percent of a core. */
+int beats_interval_ms(const struct options *options);
+/** Sends them, and looks for silence, when that is due. */
+void beats_step(struct job *job);
+
+struct job;
+struct meet_hello;
+struct server_link;
+
+/** HELLO; `said` NULL: it is a stranger's. */
+void supervisor_events_hello(struct server_link *link, struct meet_hello *said);
+/** Bytes have come, or the connection has ended. */
+void supervisor_events_read(struct job *job, struct server_link *link, bool is_broken);
+/** Reads what had to wait for room in the console, once there is some. */
+void supervisor_events_resume(struct job *job);
 
 #endif

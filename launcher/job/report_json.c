@@ -10,7 +10,6 @@
 
 #include "base/draft.h"
 #include "base/error.h"
-#include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
 #include "launcher/json.h"
 

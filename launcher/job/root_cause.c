@@ -3,7 +3,7 @@
  */
 #include "launcher/job/root_cause.h"
 
-#include "launcher/job/rank_list.h"
+#include "launcher/job/ranks.h"
 
 enum verdict {
     VERDICT_SOUND, /* ended well, or has not ended                 */

@@ -7,18 +7,21 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/exec/child.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exec/procs.h"
-#include "launcher/job/exit_text.h"
+#include "launcher/job/report.h"
 
 enum {
     GUARDIAN_GRACE_US = 500000, /* between SIGTERM and SIGKILL of the guardian */
@@ -183,4 +186,126 @@ void starter_process_end_rest(int patience_ms)
         (void)usleep(REST_LOOK_US);
     }
     (void)procs_signal_descendants(SIGKILL, KEEPER_NAME);
+}
+
+/* -------------------------------------------------------------- its output */
+
+void starter_output_end(
+        struct starter_output *output, starter_output_show show, void *context)
+{
+    char *line = output->lines[output->count % STARTER_OUTPUT_LINES];
+
+    if (output->partial_len == 0) {
+        return;
+    }
+    memcpy(line, output->partial, output->partial_len);
+    line[output->partial_len] = '\0';
+    output->partial_len = 0;
+    output->count++;
+    show(context, line);
+}
+
+void starter_output_add(struct starter_output *output, const char *bytes, size_t len,
+        starter_output_show show, void *context)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+
+        if (byte == '\n') {
+            starter_output_end(output, show, context);
+        } else if ((byte >= 0x20 || byte == '\t') && byte != 0x7f &&
+                output->partial_len + 1 < STARTER_OUTPUT_LINE_MAX) {
+            output->partial[output->partial_len++] = bytes[i];
+        }
+    }
+}
+
+size_t starter_output_kept(const struct starter_output *output)
+{
+    return output->count < STARTER_OUTPUT_LINES ? output->count : STARTER_OUTPUT_LINES;
+}
+
+const char *starter_output_line(const struct starter_output *output, size_t i)
+{
+    return output->lines[(output->count - starter_output_kept(output) + i) %
+            STARTER_OUTPUT_LINES];
+}
+
+/* --------------------------------------------------------------- MPI_Abort */
+
+enum {
+    NUMBER_MAX = 12 /* bytes of a number with its zero */
+};
+
+/* Where the text goes on behind a phrase; NULL when the phrase is not in it. */
+static const char *behind(const char *text, const char *end, const char *phrase)
+{
+    const char *at = memmem(text, (size_t)(end - text), phrase, strlen(phrase));
+
+    return at == NULL ? NULL : at + strlen(phrase);
+}
+
+/* Reads the number at a place; false when there is none. */
+static bool read_number(const char *at, const char *end, int *number)
+{
+    char digits[NUMBER_MAX];
+    size_t len = 0;
+    int64_t value;
+
+    while (at + len < end && len + 1 < sizeof digits &&
+            ((at[len] >= '0' && at[len] <= '9') || (len == 0 && at[len] == '-'))) {
+        digits[len] = at[len];
+        len++;
+    }
+    digits[len] = '\0';
+    if (!text_to_int64(digits, &value) || value < INT32_MIN || value > INT32_MAX) {
+        return false;
+    }
+    *number = (int)value;
+    return true;
+}
+
+/* As read_number(), of what follows a phrase. */
+static bool read_behind(
+        const char *text, const char *end, const char *phrase, int *number)
+{
+    const char *at = behind(text, end, phrase);
+
+    return at != NULL && read_number(at, end, number);
+}
+
+static void take_openmpi(struct abort_words *words, const char *text, const char *end)
+{
+    if (read_behind(text, end, "MPI_ABORT was invoked on rank ", &words->rank)) {
+        words->has_rank = true;
+    }
+    if (words->has_rank && read_behind(text, end, "with errorcode ", &words->code)) {
+        words->has_code = true;
+    }
+}
+
+static void take_mpich(struct abort_words *words, const char *text, const char *end)
+{
+    const char *call = behind(text, end, "application called MPI_Abort(");
+    struct abort_words found;
+
+    if (call != NULL && read_behind(call, end, ", ", &found.code) &&
+            read_behind(call, end, ") - process ", &found.rank)) {
+        *words = (struct abort_words){
+            .rank = found.rank, .code = found.code, .has_rank = true, .has_code = true
+        };
+    }
+}
+
+void abort_words_take(struct abort_words *words, const char *text, size_t len)
+{
+    if (!abort_words_are_complete(words)) {
+        take_openmpi(words, text, text + len);
+        take_mpich(words, text, text + len);
+    }
+}
+
+bool abort_words_are_complete(const struct abort_words *words)
+{
+    return words->has_rank && words->has_code;
 }

@@ -7,6 +7,7 @@
 #define TUTTI_LAUNCHER_JOB_STARTER_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include <tutti/tutti.h>
@@ -45,5 +46,60 @@ void starter_process_fini(struct starter_process *starter);
  * that is cut off, has so long to end, and is killed then.
  */
 void starter_process_end_rest(int patience_ms);
+
+/*
+ * What the MPI launcher itself prints: cut into lines, the last of which are kept. Pure.
+ */
+
+enum {
+    STARTER_OUTPUT_LINES = 100, /* that are kept            */
+    STARTER_OUTPUT_LINE_MAX = 1024 /* bytes of one with its zero */
+};
+
+/** Zeroed is valid and empty. */
+struct starter_output {
+    char lines[STARTER_OUTPUT_LINES]
+              [STARTER_OUTPUT_LINE_MAX]; /* a ring                            */
+    size_t count; /* lines ever kept: the last is at (count - 1) % STARTER_OUTPUT_LINES */
+    char partial
+            [STARTER_OUTPUT_LINE_MAX]; /* of a line without its newline               */
+    size_t partial_len;
+};
+
+/** Is called with each line that is complete, without its newline. */
+typedef void (*starter_output_show)(void *context, const char *line);
+
+/** Takes bytes; long lines are cut, empty ones and control characters left out. */
+void starter_output_add(struct starter_output *output, const char *bytes, size_t len,
+        starter_output_show show, void *context);
+/** The end of the bytes: a last line without a newline is one. */
+void starter_output_end(
+        struct starter_output *output, starter_output_show show, void *context);
+/** How many lines are kept, and the i-th of them, oldest first. */
+size_t starter_output_kept(const struct starter_output *output);
+const char *starter_output_line(const struct starter_output *output, size_t i);
+
+/*
+ * What MPI prints when a rank calls MPI_Abort(). It then kills all ranks and supervisors at
+ * once, so these words are all that tells who it was. Pure.
+ *
+ *   Open MPI   MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD
+ *              with errorcode 9.
+ *   MPICH      Abort(9) on node 3 (rank 3 in comm 0): application called
+ *              MPI_Abort(MPI_COMM_WORLD, 9) - process 3
+ */
+
+/** What was read so far. Zeroed: nothing. */
+struct abort_words {
+    int rank; /* in MPI_COMM_WORLD; where has_rank */
+    int code; /* that it gave; where has_code      */
+    bool has_rank;
+    bool has_code;
+};
+
+/** Takes text of the MPI launcher or of a rank's stderr: whole lines, as many as there are. */
+void abort_words_take(struct abort_words *words, const char *text, size_t len);
+/** True when a rank has called it, and rank and code are known. */
+bool abort_words_are_complete(const struct abort_words *words);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 enum {
     SECRET_MIN = 16, /* bytes; fewer can be tried one after another */

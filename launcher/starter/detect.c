@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
 

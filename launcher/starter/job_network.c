@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 enum {
     ROUTES_MAX = 32 /* hosts that are asked for: each may cost a look-up in DNS */

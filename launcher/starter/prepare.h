@@ -1,5 +1,5 @@
 /*
- * From options and hosts to the starter's command.
+ * From options and hosts to a command that can be run: finds the MPI launcher and checks the program.
  */
 #ifndef TUTTI_LAUNCHER_STARTER_PREPARE_H
 #define TUTTI_LAUNCHER_STARTER_PREPARE_H
@@ -29,5 +29,25 @@ TUTTI_MUST_USE tutti_status starter_prepare(const struct options *options,
 TUTTI_MUST_USE tutti_status starter_find(const struct options *options,
         const struct placement *placement, char *const *environment,
         enum starter_kind program, struct detect_choice *choice);
+
+/**
+ * Refuses IPv6 addresses: to Open MPI's and MPICH's mpirun a ':' starts the slots.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (names the host)
+ */
+TUTTI_MUST_USE tutti_status launch_check_hosts(const struct host_list *hosts);
+
+/**
+ * Builds the command for this machine and user. A program that is not here is an error
+ * when ranks run here and a warning on stderr when all run elsewhere.
+ * @param placement  where ranks run
+ * @param[in,out] command  empty; released with starter_command_fini() in every case
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no mpirun, or it or the program cannot be run
+ *         like this),
+ *         TUTTI_ERR_CONFIG (a TUTTI_ variable has a bad value), TUTTI_ERR_SYSTEM,
+ *         TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status launch_prepare(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct starter_command *command);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/session/link.h"
 #include "launcher/shell.h"
 #include "launcher/starter/mpi_collectives.h"

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "launcher/job/abort_words.h"
-#include "launcher/job/starter_output.h"
+#include "launcher/job/starter_process.h"
 #include "tools/check/talk.h"
 
 static void take_line(void *context, const char *line)

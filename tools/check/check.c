@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "launcher/exit_status.h"
-#include "launcher/job_command.h"
 #include "launcher/starter/prepare.h"
 #include "tools/check/check_agent.h"
 #include "tools/check/check_connect.h"

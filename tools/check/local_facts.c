@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/pci.h"
-#include "launcher/environment.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
 #include "launcher/starter/job_network.h"

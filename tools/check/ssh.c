@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/starter/starter.h"
 
 static void add_flags(struct arguments *out, const struct options *options)

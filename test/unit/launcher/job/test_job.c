@@ -7,13 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/job/abort_words.h"
 #include "launcher/job/console.h"
-#include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
-#include "launcher/job/rank_list.h"
+#include "launcher/job/ranks.h"
+#include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
-#include "launcher/job/starter_output.h"
+#include "launcher/job/starter_process.h"
 #include "test/unit/launcher/cases.h"
 
 #define MS INT64_C(1000000)

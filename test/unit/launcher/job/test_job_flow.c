@@ -13,9 +13,7 @@
 #include <tutti/trainer/elastic.h>
 
 #include "base/mem.h"
-#include "launcher/job/beats.h"
 #include "launcher/job/flow.h"
-#include "launcher/job/supervisor_events.h"
 #include "test/unit/launcher/cases.h"
 
 #define BEGIN (INT64_C(1000) * JOB_NS_PER_MS) /* when the first thing happens */

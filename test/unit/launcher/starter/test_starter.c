@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/command_line.h"
+#include "launcher/options.h"
 #include "launcher/starter/detect.h"
-#include "launcher/starter/linked.h"
+#include "launcher/starter/mpi_collectives.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/root.h"
 

@@ -8,7 +8,7 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/starter/job_network.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
