@@ -1,6 +1,3 @@
-/*
- * Lists of strings, and how a shell splits and quotes them.
- */
 #include "launcher/arguments.h"
 
 #include <limits.h>

@@ -1,6 +1,3 @@
-/*
- * The rows of flags.def and config.def, and how they are found.
- */
 #include "launcher/flags.h"
 
 #include <stdint.h>

@@ -1,6 +1,3 @@
-/*
- * Finding the folder that has the package `horovod` and nothing else, and PYTHONPATH.
- */
 #include "launcher/horovod.h"
 
 #include <limits.h>

@@ -1,6 +1,3 @@
-/*
- * Setting options: what is done with the value of each kind of flag.
- */
 #include "launcher/options.h"
 
 #include <ctype.h>

@@ -1,6 +1,3 @@
-/*
- * Where the ranks of a command line run.
- */
 #include "launcher/place.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * Finding the file of a program.
- */
 #include "launcher/program.h"
 
 #include <errno.h>

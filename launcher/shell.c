@@ -1,6 +1,3 @@
-/*
- * What the shell has as one variable: numbers, then the values of variables.
- */
 #include "launcher/shell.h"
 
 #include <inttypes.h>

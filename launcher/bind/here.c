@@ -1,6 +1,3 @@
-/*
- * Reading and binding the real machine.
- */
 #include "launcher/bind/here.h"
 
 #include <string.h>

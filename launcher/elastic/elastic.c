@@ -1,6 +1,3 @@
-/*
- * An elastic job.
- */
 #include "launcher/elastic/elastic.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * How a generation has ended, and which hosts are to blame.
- */
 #include "launcher/elastic/judge.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * tuttirun --exec: its flags, and what it does when no tuttirun listens.
- */
 #include "launcher/exec/exec.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * A guardian.
- */
 #include "launcher/exec/guardian.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * The metrics of all ranks of a host.
- */
 #include "launcher/exec/host_metrics.h"
 
 #include <errno.h>

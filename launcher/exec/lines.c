@@ -1,6 +1,3 @@
-/*
- * A stream of bytes as lines for a console.
- */
 #include "launcher/exec/lines.h"
 
 #include <assert.h>

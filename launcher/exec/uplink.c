@@ -1,6 +1,3 @@
-/*
- * The connection of a supervisor to tuttirun.
- */
 #include "launcher/exec/uplink.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * What the sources of hosts have in common.
- */
 #include "launcher/hosts/resolver.h"
 
 #include <stdarg.h>

@@ -1,6 +1,3 @@
-/*
- * The sources of hosts in their order of precedence.
- */
 #include "launcher/hosts/source.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,3 @@
-/*
- * What tuttirun does about failures, signals and time, and how a job ends.
- */
 #include "launcher/job/flow.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * What is known of each rank.
- */
 #include "launcher/job/ranks.h"
 
 #include <ctype.h>

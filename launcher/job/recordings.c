@@ -1,6 +1,3 @@
-/*
- * Collects recordings, and says what they say.
- */
 #include "launcher/job/recordings.h"
 
 #include <fcntl.h>

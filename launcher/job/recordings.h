@@ -13,6 +13,7 @@
 #include "launcher/session/link.h"
 
 struct job;
+struct server_link;
 
 enum {
     RECORDINGS_PATH_MAX = 4096
@@ -46,11 +47,6 @@ void recordings_drop(struct job *job);
  * that: it is just being started), TUTTI_ERR_SYSTEM
  */
 TUTTI_MUST_USE tutti_status recordings_ask_process(int pid);
-
-/* -------- timelines */
-
-struct job;
-struct server_link;
 
 /*
  * Timelines of ranks (lib/run/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them

@@ -1,6 +1,3 @@
-/*
- * The report of a failure as text.
- */
 #include "launcher/job/report.h"
 
 #include <errno.h>

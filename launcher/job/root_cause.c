@@ -1,6 +1,3 @@
-/*
- * Which rank failed first.
- */
 #include "launcher/job/root_cause.h"
 
 #include "launcher/job/ranks.h"

@@ -1,6 +1,3 @@
-/*
- * The MPI launcher as a process.
- */
 #include "launcher/job/starter_process.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * The first host: waits until all others have joined.
- */
 #include "launcher/join/join_gather.h"
 
 #include <stdio.h>

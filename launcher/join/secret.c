@@ -1,6 +1,3 @@
-/*
- * The secret of hosts that join.
- */
 #include "launcher/join/secret.h"
 
 #include <fcntl.h>

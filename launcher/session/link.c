@@ -1,6 +1,3 @@
-/*
- * Encoding and decoding of the messages of the link, by one table of their fields.
- */
 #include "launcher/session/link.h"
 
 #include <stdio.h>

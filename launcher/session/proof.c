@@ -1,6 +1,3 @@
-/*
- * Proofs that a secret is known.
- */
 #include "launcher/session/proof.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * Sessions.
- */
 #include "launcher/session/session.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * What this machine's interfaces and routes are.
- */
 #include "launcher/starter/job_network.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,3 @@
-/*
- * Finding libtutti_mpi.so, and starting a program with it.
- */
 #include "launcher/starter/mpi_collectives.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,3 @@
-/*
- * From options and hosts to the starter's command, by what is on this machine.
- */
 #include "launcher/starter/prepare.h"
 
 #include <limits.h>

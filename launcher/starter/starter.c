@@ -1,6 +1,3 @@
-/*
- * What all starters share: the supervisor's words, variables and the flags for ssh.
- */
 #include "launcher/starter/starter.h"
 
 #include <stdio.h>
