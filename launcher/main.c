@@ -24,12 +24,12 @@
 #include "launcher/job/recordings.h"
 #include "launcher/join/join.h"
 #include "launcher/join/secret.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
+#include "launcher/mpi_launcher/prepare.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
 #include "launcher/shell.h"
 #include "launcher/signals.h"
-#include "launcher/starter/prepare.h"
-#include "launcher/starter/starter.h"
 #include "tools/check/check.h"
 
 static int report(void)
@@ -39,7 +39,7 @@ static int report(void)
 }
 
 /* As a line for a shell; variables that are set for the command come first. */
-static int show(FILE *file, const struct starter_command *command)
+static int show(FILE *file, const struct launch_command *command)
 {
     struct arguments all = { .items = NULL };
     char *line = NULL;
@@ -70,8 +70,8 @@ static void tell_notes(const struct options *options)
     }
 }
 
-/* Without supervisors, tuttirun becomes the starter. Returns only when it cannot. */
-static int become(const struct starter_command *command, char *const *environment)
+/* Without supervisors, tuttirun becomes the MPI launcher. Returns only when it cannot. */
+static int become(const struct launch_command *command, char *const *environment)
 {
     signals_restore();
     (void)execve(command->words.items[0], command->words.items, environment);
@@ -80,7 +80,7 @@ static int become(const struct starter_command *command, char *const *environmen
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
-        const struct job_hooks *hooks, const struct starter_command *command,
+        const struct job_hooks *hooks, const struct launch_command *command,
         char *const *environment)
 {
     struct arguments variables = { .items = NULL };
@@ -98,7 +98,7 @@ static int run_command(const struct options *options, const struct placement *pl
     if (options->verbose) {
         (void)show(stderr, command);
     }
-    starter_environment(command, environment, &variables);
+    launch_environment(command, environment, &variables);
     plan.environment = variables.items;
     if (arguments_status(&variables) != TUTTI_OK) {
         result = report();
@@ -114,12 +114,12 @@ static int run_command(const struct options *options, const struct placement *pl
 static int run_placed(const struct options *options, const struct placement *placement,
         const struct job_hooks *hooks, char *const *environment)
 {
-    struct starter_command command = { .words = { .items = NULL } };
+    struct launch_command command = { .words = { .items = NULL } };
     int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
             ? report()
             : run_command(options, placement, hooks, &command, environment);
 
-    starter_command_fini(&command);
+    launch_command_fini(&command);
     return result;
 }
 
@@ -147,7 +147,7 @@ static int run(struct options *options)
     if (status == TUTTI_OK) {
         status = place_ranks(options, environ, &placement);
     }
-    /* It has been read; the starter, ranks and commands of the first host do not get it. */
+    /* It has been read; the MPI launcher, ranks and commands of the first host do not get it. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
     (void)unsetenv(JOIN_SECRET_VARIABLE);
     result = status != TUTTI_OK ? report()
@@ -158,7 +158,7 @@ static int run(struct options *options)
 }
 
 /*
- * Opens /dev/null in place of standard streams that are closed, as starters do for their
+ * Opens /dev/null in place of standard streams that are closed, as MPI launchers do for their
  * supervisors: the next file to be opened would be taken for one of them.
  */
 static void fill_streams(void)
@@ -173,7 +173,7 @@ static void fill_streams(void)
     }
 }
 
-/* A default, as in shells: we look for programs in PATH, and so do starters. */
+/* A default, as in shells: we look for programs in PATH, and so do MPI launchers. */
 static void fill_path(void)
 {
     char path[256];

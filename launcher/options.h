@@ -27,12 +27,12 @@ enum options_bind {
 };
 
 /** --engine: what can start ranks; also whose MPI a program is linked to. */
-enum starter_kind {
-    STARTER_AUTO, /* find out               */
-    STARTER_OPENMPI, /* mpirun of Open MPI     */
-    STARTER_MPICH, /* mpiexec of MPICH       */
-    STARTER_INTEL, /* mpiexec of Intel MPI   */
-    STARTER_SRUN /* Slurm's srun           */
+enum mpi_kind {
+    MPI_KIND_AUTO, /* find out               */
+    MPI_KIND_OPENMPI, /* mpirun of Open MPI     */
+    MPI_KIND_MPICH, /* mpiexec of MPICH       */
+    MPI_KIND_INTEL, /* mpiexec of Intel MPI   */
+    MPI_KIND_SRUN /* Slurm's srun           */
 };
 
 /** --gpus-visible: which GPUs of its host a rank sees. */

@@ -21,10 +21,10 @@
 #include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/program.h"
 #include "launcher/session/server.h"
 #include "launcher/signals.h"
-#include "launcher/starter/job_network.h"
 
 enum {
     KEEPERS_END_MS = 1000, /* that keepers have to end in */
@@ -212,13 +212,13 @@ static int64_t next(void *owner, const struct job *job)
 
 /* ------------------------------------------------------- between generations */
 
-static bool starter_names(const void *context, const char *host)
+static bool launcher_names(const void *context, const char *host)
 {
     const struct job *job = context;
-    const size_t kept = starter_output_kept(&job->launcher.output);
+    const size_t kept = launcher_output_kept(&job->launcher.output);
 
     for (size_t i = 0; i < kept; i++) {
-        if (judge_names(starter_output_line(&job->launcher.output, i), host)) {
+        if (judge_names(launcher_output_line(&job->launcher.output, i), host)) {
             return true;
         }
     }
@@ -245,7 +245,7 @@ static bool end(void *owner, const struct job *job)
         .cause = &job->cause,
         .hosts = &elastic->now.hosts,
         .orphan = job->launcher.has_orphan ? job->launcher.orphan : -1,
-        .names = starter_names,
+        .names = launcher_names,
         .context = job,
     };
 
@@ -392,7 +392,7 @@ static int run_next(struct elastic *elastic)
                 &elastic->now, &placement, &elastic->hooks, elastic->environment);
     }
     host_list_fini(&elastic->now.hosts);
-    /* What starters left behind has become ours. */
+    /* What MPI launchers left behind has become ours. */
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
     return result;

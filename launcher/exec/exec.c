@@ -12,11 +12,11 @@
 #include "launcher/bind/bind.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exit_status.h"
+#include "launcher/mpi_launcher/job_network.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/program.h"
 #include "launcher/session/link.h"
 #include "launcher/signals.h"
-#include "launcher/starter/job_network.h"
-#include "launcher/starter/mpi_collectives.h"
 
 /* Reads "FLAG VALUE" at *argv, which moves behind it. */
 static tutti_status read_choice(char *const **argv, const char *choices, int *index)

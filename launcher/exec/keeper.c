@@ -135,7 +135,7 @@ static _Noreturn void become_keeper(const struct keeper_plan *plan)
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     (void)setsid();
     (void)prctl(PR_SET_NAME, KEEPER_NAME);
-    /* Starters wait until all ends of a rank's output are closed. */
+    /* MPI launchers wait until all ends of a rank's output are closed. */
     closefrom(STDIN_FILENO);
     if (chdir("/") == 0) {
         keep(plan);

@@ -47,7 +47,7 @@ struct keep {
 
 /**
  * Gets it of the keeper of this host, and tells the program by ELASTIC_VARIABLE.
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (the starter does not say which of the
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (the MPI launcher does not say which of the
  *         host's ranks this is)
  */
 TUTTI_MUST_USE tutti_status keep_open(

@@ -1,5 +1,5 @@
 /*
- * Which rank this process is. Of several starters the inner one counts: mpirun inside of
+ * Which rank this process is. Of several MPI launchers the inner one counts: mpirun inside of
  * a Slurm job starts its ranks with Slurm's variables as well.
  */
 #include "launcher/exec/rank.h"
@@ -55,10 +55,10 @@ static void read_slurm_node(struct rank_place *rank, char *const *environment)
     }
 }
 
-static const struct starter_names {
+static const struct launcher_names {
     const char *rank, *size, *local_rank, *local_size; /* NULL: it has none */
     bool is_slurm; /* its local size is in a list       */
-} starters[] = {
+} launchers[] = {
     { .rank = "OMPI_COMM_WORLD_RANK",
             .size = "OMPI_COMM_WORLD_SIZE",
             .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -83,7 +83,7 @@ static int read_number(char *const *environment, const char *name, int min)
 }
 
 static void read_place(struct rank_place *rank, char *const *environment,
-        const struct starter_names *names)
+        const struct launcher_names *names)
 {
     rank->local_rank = read_number(environment, names->local_rank, 0);
     rank->local_size = read_number(environment, names->local_size, 1);
@@ -97,7 +97,7 @@ static void read_place(struct rank_place *rank, char *const *environment,
 }
 
 /*
- * The first starter whose rank is known; the place on the host may be told by another
+ * The first MPI launcher whose rank is known; the place on the host may be told by another
  * one: srun with --mpi=pmi2 sets PMI_RANK, and says the rest as Slurm.
  */
 struct rank_place rank_read(char *const *environment)
@@ -106,8 +106,8 @@ struct rank_place rank_read(char *const *environment)
         .rank = -1, .size = -1, .local_rank = -1, .local_size = -1
     };
 
-    for (size_t i = 0; i < sizeof starters / sizeof starters[0]; i++) {
-        const struct starter_names *names = &starters[i];
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const struct launcher_names *names = &launchers[i];
 
         if (rank.rank < 0) {
             rank.rank = read_number(environment, names->rank, 0);

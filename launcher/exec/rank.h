@@ -1,5 +1,5 @@
 /*
- * Which rank this process is, by the variables of the starter that started it. Pure.
+ * Which rank this process is, by the variables of the MPI launcher that started it. Pure.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_RANK_H
 #define TUTTI_LAUNCHER_EXEC_RANK_H

@@ -75,8 +75,9 @@ struct ending {
     int wait_status; /* of waitpid()                                          */
     int exec_errno; /* of exec; 0: the program ran                           */
     int setup_errno; /* why it could not even be started; 0: it was          */
-    uint64_t signals; /* that the starter or tuttirun has sent, see ending_signal() */
-    bool was_stopped; /* it was told to stop: STOP, or the starter is gone    */
+    uint64_t
+            signals; /* that the MPI launcher or tuttirun has sent, see ending_signal() */
+    bool was_stopped; /* it was told to stop: STOP, or the MPI launcher is gone    */
 };
 
 /** The bit of a signal, 1 to 64, in `signals`. */

@@ -22,8 +22,8 @@
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
 #include "launcher/exec/supervisor.h"
-#include "launcher/starter/job_network.h"
-#include "launcher/starter/mpi_collectives.h"
+#include "launcher/mpi_launcher/job_network.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 
 enum {
     NICE_WANTED = -10, /* a supervisor's, which sleeps but for its heartbeats   */

@@ -14,10 +14,10 @@
 #include "launcher/job/console.h"
 #include "launcher/job/dashboard.h"
 #include "launcher/job/job.h"
+#include "launcher/job/launcher_process.h"
 #include "launcher/job/ranks.h"
 #include "launcher/job/recordings.h"
 #include "launcher/job/report.h"
-#include "launcher/job/starter_process.h"
 #include "launcher/job/top.h"
 #include "launcher/session/server.h"
 
@@ -56,8 +56,8 @@ enum job_watch {
 /** The MPI launcher of the job: mpirun, mpiexec or srun. */
 struct job_launcher {
     char name[64]; /* "mpirun"                                                    */
-    struct starter_process process;
-    struct starter_output output;
+    struct launcher_process process;
+    struct launcher_output output;
     size_t shown; /* lines of its output that were shown                        */
     struct abort_words
             aborted; /* who called MPI_Abort(), by its output and that of ranks */

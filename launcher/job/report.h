@@ -33,7 +33,7 @@ enum {
 enum cause_kind {
     CAUSE_NONE,
     CAUSE_RANK, /* a rank failed                                           */
-    CAUSE_STARTER, /* the MPI launcher ended, or ended ranks, before its time       */
+    CAUSE_MPI_LAUNCHER, /* the MPI launcher ended, or ended ranks, before its time       */
     CAUSE_START, /* not all ranks started in time                           */
     CAUSE_TIMEOUT, /* --timeout                                               */
     CAUSE_SIGNAL, /* tuttirun got a signal                                   */

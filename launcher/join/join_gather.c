@@ -12,8 +12,8 @@
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
 #include "launcher/join/secret.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/server.h"
-#include "launcher/starter/job_network.h"
 
 enum {
     MISSING_SHOWN = 8

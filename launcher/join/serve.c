@@ -31,7 +31,7 @@ enum {
     CONNECT_S = 5, /* that a connection may take; the kernel would take minutes */
     REFUSAL_MAX = 200, /* bytes of what a stranger says that are shown */
     MEET_S = 10, /* until who answers has to have said what is next */
-    COMMANDS_MAX = 64 /* at once; a starter needs one or two */
+    COMMANDS_MAX = 64 /* at once; an MPI launcher needs one or two */
 };
 
 struct server {

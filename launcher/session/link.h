@@ -91,7 +91,7 @@ extern const struct meet_protocol link_protocol;
 /** The first message of a supervisor. */
 struct link_hello {
     struct link_text host; /* its host's name                                 */
-    int rank, size; /* in the job, by the variables of the starter; -1: unknown */
+    int rank, size; /* in the job, by the variables of the MPI launcher; -1: unknown */
     int local_rank, local_size; /* on its host; -1: unknown                   */
     uint64_t pid; /* of the supervisor, as seen on its host                   */
 };
@@ -170,7 +170,7 @@ struct link_exited {
     uint8_t stage; /* enum library_stage: how far the library had come          */
     bool dumped_core;
     bool is_oom; /* the kernel killed it for want of memory                    */
-    bool was_stopped; /* STOP, SIGNAL or the starter ended it                      */
+    bool was_stopped; /* STOP, SIGNAL or the MPI launcher ended it                      */
     struct link_text
             detail; /* what exec or set-up said, or what the kernel's limit was; "" */
     struct link_text tail; /* its last lines of stderr                         */
@@ -185,7 +185,7 @@ struct link_failure {
     struct link_text text; /* in words             */
 };
 
-/** Part of the sentence of a supervisor whose starter's daemon is gone: that is a cause. */
+/** Part of the sentence of a supervisor whose MPI launcher's daemon is gone: that is a cause. */
 #define LINK_NOTE_ORPHANED "the engine's process on its host has died"
 
 /** A message; `type` selects the member. */

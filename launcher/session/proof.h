@@ -21,7 +21,8 @@
 #include <tutti/tutti.h>
 
 /*
- * SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104, FIPS 198-1) in plain C: names of one letter are its. docs/design/launcher.md says
+ * SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104, FIPS 198-1) in plain C; names of one letter are those of
+ * the standard. docs/design/launcher.md says
  * why no library is loaded for them.
  */
 

@@ -1,6 +1,6 @@
 /*
  * A session: one connection between two processes of tuttirun, or of one of them and a
- * starter's agent, with what was received and not yet taken, and what is not sent yet. The
+ * MPI launcher's agent, with what was received and not yet taken, and what is not sent yet. The
  * socket never blocks. Who accepted or made the connection owns the session.
  *
  *   connect.h, listen.h     how a connection is made

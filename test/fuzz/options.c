@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 #include "launcher/job/ranks.h"
-#include "launcher/starter/job_network.h"
+#include "launcher/mpi_launcher/job_network.h"
 
 /* Files that a mutated word may name are none of ours. */
 static bool names_file(const char *word)

@@ -30,7 +30,7 @@ enum agent_pair {
 #define AGENT_PAIRS "ok|failed|stranger"
 
 /**
- * @param argv  what follows --check-host: the path of the starter, or the parts of
+ * @param argv  what follows --check-host: the path of the MPI launcher, or the parts of
  *              local_facts_cma.c
  * @return exit status of the process
  */

@@ -42,7 +42,7 @@ static json_t *facts_of(const struct facts *facts)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b, s:I}", "hostname",
             text_of(facts->host), "release", text_of(facts->release), "binary",
-            text_of(facts->binary), "mpi", text_of(facts->starter), "gpus",
+            text_of(facts->binary), "mpi", text_of(facts->launcher), "gpus",
             (json_int_t)facts->gpus, "shm_bytes", (json_int_t)facts->shm_bytes,
             "shm_free_bytes", (json_int_t)facts->shm_free, "cma", facts->cma_errno == 0,
             "ptrace_scope", (json_int_t)facts->ptrace_scope);

@@ -59,7 +59,7 @@ static void open_play(struct play *play)
                                    .grace_ms = 300, .heartbeat_timeout_ms = 3000 } };
     play->job = (struct job){
         .options = &play->options,
-        .launcher = { .name = "mpirun", .process = starter_process_none },
+        .launcher = { .name = "mpirun", .process = launcher_process_none },
         .state = JOB_RUNNING,
         .cause.rank = -1,
         .server = { .hangups = epoll_create1(EPOLL_CLOEXEC),

@@ -1,4 +1,4 @@
-#include "launcher/job/starter_process.h"
+#include "launcher/job/launcher_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ enum {
     REST_LOOK_MS = REST_LOOK_US / 1000
 };
 
-const struct starter_process starter_process_none = {
+const struct launcher_process launcher_process_none = {
     .pidfd = -1,
     .output = -1,
     .errors = -1,
@@ -37,20 +37,20 @@ const struct starter_process starter_process_none = {
 /* In the guardian: tuttirun has died. */
 static void end_group(const void *context)
 {
-    const struct starter_process *starter = context;
+    const struct launcher_process *launcher = context;
 
-    starter_process_signal(starter, SIGTERM);
+    launcher_process_signal(launcher, SIGTERM);
     (void)usleep(GUARDIAN_GRACE_US);
-    starter_process_signal(starter, SIGKILL);
+    launcher_process_signal(launcher, SIGKILL);
 }
 
-static tutti_status start_guardian(struct starter_process *starter)
+static tutti_status start_guardian(struct launcher_process *launcher)
 {
     const struct guardian_plan plan = {
-        .clean_up = end_group, .context = starter, .wrapper_fd = -1
+        .clean_up = end_group, .context = launcher, .wrapper_fd = -1
     };
 
-    return guardian_start(&plan, &starter->guardian_fd);
+    return guardian_start(&plan, &launcher->guardian_fd);
 }
 
 /* Waits until the command runs; an error is that of exec. */
@@ -92,8 +92,8 @@ static void close_fd(int *fd)
     }
 }
 
-tutti_status starter_process_start(
-        struct starter_process *starter, char *const *command, char *const *environment)
+tutti_status launcher_process_start(struct launcher_process *launcher,
+        char *const *command, char *const *environment)
 {
     struct child_plan plan = {
         .argv = command,
@@ -106,7 +106,7 @@ tutti_status starter_process_start(
     tutti_status status = open_input(input);
     tutti_status ran;
 
-    *starter = starter_process_none;
+    *launcher = launcher_process_none;
     if (status != TUTTI_OK) {
         return status;
     }
@@ -117,65 +117,65 @@ tutti_status starter_process_start(
         close_fd(&input[1]);
         return status;
     }
-    starter->pid = child.pid;
-    starter->output = child.out;
-    starter->errors = child.err;
-    starter->input = input[1];
-    status = start_guardian(starter);
-    /* What it leaves behind is ours then: starter_process_end_rest(). The guardian is not. */
+    launcher->pid = child.pid;
+    launcher->output = child.out;
+    launcher->errors = child.err;
+    launcher->input = input[1];
+    status = start_guardian(launcher);
+    /* What it leaves behind is ours then: launcher_process_end_rest(). The guardian is not. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    starter->pidfd = (int)syscall(SYS_pidfd_open, starter->pid, 0);
+    launcher->pidfd = (int)syscall(SYS_pidfd_open, launcher->pid, 0);
     ran = wait_for_exec(&child, command[0]);
     return status != TUTTI_OK ? status : ran;
 }
 
-bool starter_process_reap(struct starter_process *starter)
+bool launcher_process_reap(struct launcher_process *launcher)
 {
     int status;
 
-    if (starter->pid == 0 || starter->has_ended ||
-            waitpid(starter->pid, &status, WNOHANG) != starter->pid) {
+    if (launcher->pid == 0 || launcher->has_ended ||
+            waitpid(launcher->pid, &status, WNOHANG) != launcher->pid) {
         return false;
     }
-    starter->has_ended = true;
-    starter->status = status;
+    launcher->has_ended = true;
+    launcher->status = status;
     return true;
 }
 
-void starter_process_signal(const struct starter_process *starter, int number)
+void launcher_process_signal(const struct launcher_process *launcher, int number)
 {
-    if (starter->pid > 0) {
-        (void)kill(-starter->pid, number);
+    if (launcher->pid > 0) {
+        (void)kill(-launcher->pid, number);
     }
 }
 
-void starter_process_words(
-        const struct starter_process *starter, char *text, size_t capacity)
+void launcher_process_words(
+        const struct launcher_process *launcher, char *text, size_t capacity)
 {
-    if (WIFSIGNALED(starter->status)) {
-        exit_text_signal(WTERMSIG(starter->status), text, capacity);
+    if (WIFSIGNALED(launcher->status)) {
+        exit_text_signal(WTERMSIG(launcher->status), text, capacity);
     } else {
-        (void)snprintf(text, capacity, "status %d", WEXITSTATUS(starter->status));
+        (void)snprintf(text, capacity, "status %d", WEXITSTATUS(launcher->status));
     }
 }
 
-void starter_process_fini(struct starter_process *starter)
+void launcher_process_fini(struct launcher_process *launcher)
 {
     int status;
 
-    starter_process_signal(starter, SIGKILL);
-    if (starter->pid > 0 && !starter->has_ended) {
-        (void)waitpid(starter->pid, &status, 0);
+    launcher_process_signal(launcher, SIGKILL);
+    if (launcher->pid > 0 && !launcher->has_ended) {
+        (void)waitpid(launcher->pid, &status, 0);
     }
-    guardian_dismiss(starter->guardian_fd);
-    close_fd(&starter->pidfd);
-    close_fd(&starter->output);
-    close_fd(&starter->errors);
-    close_fd(&starter->input);
-    *starter = starter_process_none;
+    guardian_dismiss(launcher->guardian_fd);
+    close_fd(&launcher->pidfd);
+    close_fd(&launcher->output);
+    close_fd(&launcher->errors);
+    close_fd(&launcher->input);
+    *launcher = launcher_process_none;
 }
 
-void starter_process_end_rest(int patience_ms)
+void launcher_process_end_rest(int patience_ms)
 {
     for (int i = 0; i < patience_ms / REST_LOOK_MS &&
             procs_signal_descendants(0, KEEPER_NAME) > 0;
@@ -187,10 +187,10 @@ void starter_process_end_rest(int patience_ms)
 
 /* -------------------------------------------------------------- its output */
 
-void starter_output_end(
-        struct starter_output *output, starter_output_show show, void *context)
+void launcher_output_end(
+        struct launcher_output *output, launcher_output_show show, void *context)
 {
-    char *line = output->lines[output->count % STARTER_OUTPUT_LINES];
+    char *line = output->lines[output->count % LAUNCHER_OUTPUT_LINES];
 
     if (output->partial_len == 0) {
         return;
@@ -202,30 +202,31 @@ void starter_output_end(
     show(context, line);
 }
 
-void starter_output_add(struct starter_output *output, const char *bytes, size_t len,
-        starter_output_show show, void *context)
+void launcher_output_add(struct launcher_output *output, const char *bytes, size_t len,
+        launcher_output_show show, void *context)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char byte = (unsigned char)bytes[i];
 
         if (byte == '\n') {
-            starter_output_end(output, show, context);
+            launcher_output_end(output, show, context);
         } else if ((byte >= 0x20 || byte == '\t') && byte != 0x7f &&
-                output->partial_len + 1 < STARTER_OUTPUT_LINE_MAX) {
+                output->partial_len + 1 < LAUNCHER_OUTPUT_LINE_MAX) {
             output->partial[output->partial_len++] = bytes[i];
         }
     }
 }
 
-size_t starter_output_kept(const struct starter_output *output)
+size_t launcher_output_kept(const struct launcher_output *output)
 {
-    return output->count < STARTER_OUTPUT_LINES ? output->count : STARTER_OUTPUT_LINES;
+    return output->count < LAUNCHER_OUTPUT_LINES ? output->count
+                                                 : LAUNCHER_OUTPUT_LINES;
 }
 
-const char *starter_output_line(const struct starter_output *output, size_t i)
+const char *launcher_output_line(const struct launcher_output *output, size_t i)
 {
-    return output->lines[(output->count - starter_output_kept(output) + i) %
-            STARTER_OUTPUT_LINES];
+    return output->lines[(output->count - launcher_output_kept(output) + i) %
+            LAUNCHER_OUTPUT_LINES];
 }
 
 /* --------------------------------------------------------------- MPI_Abort */

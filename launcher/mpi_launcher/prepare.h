@@ -1,34 +1,24 @@
 /*
  * From options and hosts to a command that can be run: finds the MPI launcher and checks the program.
  */
-#ifndef TUTTI_LAUNCHER_STARTER_PREPARE_H
-#define TUTTI_LAUNCHER_STARTER_PREPARE_H
+#ifndef TUTTI_LAUNCHER_MPI_LAUNCHER_PREPARE_H
+#define TUTTI_LAUNCHER_MPI_LAUNCHER_PREPARE_H
 
 #include <tutti/tutti.h>
 
 #include "launcher/hosts/source.h"
+#include "launcher/mpi_launcher/detect.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
 #include "launcher/options.h"
-#include "launcher/starter/detect.h"
-#include "launcher/starter/starter.h"
 
 /**
- * Finds the starter and the network, and builds the command that starts the ranks.
- * @param[in,out] command  empty; released with starter_command_fini() in every case
- * @return TUTTI_OK, TUTTI_ERR_INVALID (no starter, or none that can do this; the error says
- *         the way out), TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
+ * Finds the MPI launcher alone.
+ * @param program  the MPI that the program is linked to; MPI_KIND_AUTO: not known
+ * @return as detect_launcher()
  */
-TUTTI_MUST_USE tutti_status starter_prepare(const struct options *options,
+TUTTI_MUST_USE tutti_status launch_find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct starter_command *command);
-
-/**
- * Finds the starter alone.
- * @param program  the MPI that the program is linked to; STARTER_AUTO: not known
- * @return as detect_starter()
- */
-TUTTI_MUST_USE tutti_status starter_find(const struct options *options,
-        const struct placement *placement, char *const *environment,
-        enum starter_kind program, struct detect_choice *choice);
+        enum mpi_kind program, struct detect_choice *choice);
 
 /**
  * Refuses IPv6 addresses: to Open MPI's and MPICH's mpirun a ':' starts the slots.
@@ -40,7 +30,7 @@ TUTTI_MUST_USE tutti_status launch_check_hosts(const struct host_list *hosts);
  * Builds the command for this machine and user. A program that is not here is an error
  * when ranks run here and a warning on stderr when all run elsewhere.
  * @param placement  where ranks run
- * @param[in,out] command  empty; released with starter_command_fini() in every case
+ * @param[in,out] command  empty; released with launch_command_fini() in every case
  * @return TUTTI_OK, TUTTI_ERR_INVALID (no mpirun, or it or the program cannot be run
  *         like this),
  *         TUTTI_ERR_CONFIG (a TUTTI_ variable has a bad value), TUTTI_ERR_SYSTEM,
@@ -48,6 +38,6 @@ TUTTI_MUST_USE tutti_status launch_check_hosts(const struct host_list *hosts);
  */
 TUTTI_MUST_USE tutti_status launch_prepare(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct starter_command *command);
+        struct launch_command *command);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/starter/starter.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
 
 enum {
     /*
@@ -35,7 +35,7 @@ struct openmpi_words {
 /* What a command is made of. */
 struct build {
     const struct options *options;
-    const struct starter_facts *facts;
+    const struct launch_facts *facts;
     const struct openmpi_words *named;
     struct arguments *words; /* so far */
 };
@@ -74,7 +74,7 @@ static void add_number(const struct build *build, const char *name, int value)
 static void add_remote(const struct build *build)
 {
     const char *agent = build->facts->remote_agent;
-    char *ssh = starter_join_ssh(build->options, build->facts, build->words);
+    char *ssh = launch_join_ssh(build->options, build->facts, build->words);
 
     if (agent != NULL) {
         add_parameter(build, build->named->agent, agent);
@@ -96,13 +96,13 @@ static void add_remote(const struct build *build)
  */
 static void add_limits(const struct build *build)
 {
-    const int interval_s = starter_keepalive_s(build->options);
+    const int interval_s = launch_keepalive_s(build->options);
 
     add_number(build, "odls_base_sigkill_timeout", 0);
     if (!build->facts->is_here) {
         add_number(build, "oob_tcp_keepalive_time", interval_s);
         add_number(build, "oob_tcp_keepalive_intvl", interval_s);
-        add_number(build, "oob_tcp_keepalive_probes", STARTER_PROBES);
+        add_number(build, "oob_tcp_keepalive_probes", LAUNCH_PROBES);
     }
 }
 
@@ -116,9 +116,8 @@ static void add_network(const struct build *build)
     }
 }
 
-static void build_named(const struct options *options,
-        const struct starter_facts *facts, const struct openmpi_words *named,
-        struct starter_command *command)
+static void build_named(const struct options *options, const struct launch_facts *facts,
+        const struct openmpi_words *named, struct launch_command *command)
 {
     struct arguments *words = &command->words;
     const struct build build = {
@@ -131,7 +130,7 @@ static void build_named(const struct options *options,
     arguments_add(words, "--map-by");
     if (facts->hosts->count > 0) {
         arguments_add(words, "slot");
-        starter_add_hosts(words, "-H", facts->hosts);
+        launch_add_hosts(words, "-H", facts->hosts);
     } else {
         /* The slots of this machine are its cores; more ranks than that is allowed. */
         arguments_add(words, "slot:OVERSUBSCRIBE");
@@ -140,7 +139,7 @@ static void build_named(const struct options *options,
         arguments_add(words, "--bind-to");
         arguments_add(words, "none");
     }
-    if (starter_is_remote(facts)) {
+    if (launch_is_remote(facts)) {
         add_remote(&build);
     }
     for (size_t i = 0; !facts->is_here && i < facts->hosts->count; i++) {
@@ -160,11 +159,11 @@ static void build_named(const struct options *options,
     arguments_add_all(words, options->mpi_args.items);
     arguments_add(words, "-np");
     arguments_add_format(words, "%d", options->np);
-    starter_add_program(options, facts, words);
+    launch_add_program(options, facts, words);
 }
 
-static void build_orte(const struct options *options, const struct starter_facts *facts,
-        struct starter_command *command)
+static void build_orte(const struct options *options, const struct launch_facts *facts,
+        struct launch_command *command)
 {
     static const struct openmpi_words named = {
         .parameter = "--mca",
@@ -178,8 +177,8 @@ static void build_orte(const struct options *options, const struct starter_facts
     build_named(options, facts, &named, command);
 }
 
-static void build_prrte(const struct options *options,
-        const struct starter_facts *facts, struct starter_command *command)
+static void build_prrte(const struct options *options, const struct launch_facts *facts,
+        struct launch_command *command)
 {
     static const struct openmpi_words named = {
         .parameter = "--prtemca",
@@ -193,8 +192,8 @@ static void build_prrte(const struct options *options,
     build_named(options, facts, &named, command);
 }
 
-const struct starter starter_openmpi = {
-    .kind = STARTER_OPENMPI,
+const struct mpi_launcher launcher_openmpi = {
+    .kind = MPI_KIND_OPENMPI,
     .name = "openmpi",
     .title = "Open MPI 4",
     .programs = (const char *const[]){ "orterun", NULL },
@@ -203,8 +202,8 @@ const struct starter starter_openmpi = {
     .build = build_orte,
 };
 
-const struct starter starter_prrte = {
-    .kind = STARTER_OPENMPI,
+const struct mpi_launcher launcher_prrte = {
+    .kind = MPI_KIND_OPENMPI,
     .name = "openmpi",
     .title = "Open MPI 5",
     .programs = (const char *const[]){ "prterun", "prun", NULL },

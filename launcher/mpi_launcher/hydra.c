@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/starter/starter.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
 
 static void add_genv(struct arguments *words, const char *entry)
 {
@@ -26,10 +26,10 @@ struct hydra_words {
     const char *launcher_args; /* variable: words for it           */
 };
 
-static void add_remote(const struct options *options, const struct starter_facts *facts,
-        const struct hydra_words *named, struct starter_command *command)
+static void add_remote(const struct options *options, const struct launch_facts *facts,
+        const struct hydra_words *named, struct launch_command *command)
 {
-    char *ssh = starter_join_ssh(options, facts, &command->words);
+    char *ssh = launch_join_ssh(options, facts, &command->words);
 
     if (facts->remote_agent != NULL) {
         arguments_add(&command->words, named->launcher);
@@ -43,8 +43,8 @@ static void add_remote(const struct options *options, const struct starter_facts
     mem_free(ssh);
 }
 
-static void add_common(const struct options *options, const struct starter_facts *facts,
-        const struct hydra_words *named, struct starter_command *command)
+static void add_common(const struct options *options, const struct launch_facts *facts,
+        const struct hydra_words *named, struct launch_command *command)
 {
     struct arguments *words = &command->words;
 
@@ -52,7 +52,7 @@ static void add_common(const struct options *options, const struct starter_facts
         arguments_add(words, "-bind-to");
         arguments_add(words, "none");
     }
-    if (starter_is_remote(facts)) {
+    if (launch_is_remote(facts)) {
         add_remote(options, facts, named, command);
     }
     if (facts->network->interface[0] != '\0') {
@@ -72,8 +72,8 @@ static void add_ranks(struct arguments *words, int ranks)
     arguments_add_format(words, "%d", ranks);
 }
 
-static void build_mpich(const struct options *options,
-        const struct starter_facts *facts, struct starter_command *command)
+static void build_mpich(const struct options *options, const struct launch_facts *facts,
+        struct launch_command *command)
 {
     static const struct hydra_words named = {
         .launcher = "-launcher",
@@ -82,11 +82,11 @@ static void build_mpich(const struct options *options,
     };
 
     if (facts->hosts->count > 0) {
-        starter_add_hosts(&command->words, "-hosts", facts->hosts);
+        launch_add_hosts(&command->words, "-hosts", facts->hosts);
     }
     add_common(options, facts, &named, command);
     add_ranks(&command->words, options->np);
-    starter_add_program(options, facts, &command->words);
+    launch_add_program(options, facts, &command->words);
 }
 
 static bool is_even(const struct host_list *hosts)
@@ -123,7 +123,7 @@ static void add_even_hosts(struct arguments *words, const struct host_list *host
 
 /* Hosts with different slots are sections of the command, each with its own ranks. */
 static void add_sections(const struct options *options,
-        const struct starter_facts *facts, struct arguments *words)
+        const struct launch_facts *facts, struct arguments *words)
 {
     int *counts = mem_calloc(facts->hosts->count, sizeof *counts);
     bool is_first = true;
@@ -132,7 +132,7 @@ static void add_sections(const struct options *options,
         words->failed = true;
         return;
     }
-    starter_spread(facts->hosts, options->np, counts);
+    launch_spread(facts->hosts, options->np, counts);
     for (size_t i = 0; i < facts->hosts->count && counts[i] > 0; i++) {
         if (!is_first) {
             arguments_add(words, ":");
@@ -141,13 +141,13 @@ static void add_sections(const struct options *options,
         add_ranks(words, counts[i]);
         arguments_add(words, "-host");
         arguments_add(words, facts->hosts->hosts[i].name);
-        starter_add_program(options, facts, words);
+        launch_add_program(options, facts, words);
     }
     mem_free(counts);
 }
 
-static void build_intel(const struct options *options,
-        const struct starter_facts *facts, struct starter_command *command)
+static void build_intel(const struct options *options, const struct launch_facts *facts,
+        struct launch_command *command)
 {
     static const struct hydra_words named = {
         .launcher = "-bootstrap",
@@ -165,11 +165,11 @@ static void build_intel(const struct options *options,
     }
     add_common(options, facts, &named, command);
     add_ranks(&command->words, options->np);
-    starter_add_program(options, facts, &command->words);
+    launch_add_program(options, facts, &command->words);
 }
 
-const struct starter starter_mpich = {
-    .kind = STARTER_MPICH,
+const struct mpi_launcher launcher_mpich = {
+    .kind = MPI_KIND_MPICH,
     .name = "mpich",
     .title = "MPICH",
     .programs = (const char *const[]){ "mpiexec.hydra", "mpiexec.mpich", "mpirun.mpich",
@@ -178,8 +178,8 @@ const struct starter starter_mpich = {
     .build = build_mpich,
 };
 
-const struct starter starter_intel = {
-    .kind = STARTER_INTEL,
+const struct mpi_launcher launcher_intel = {
+    .kind = MPI_KIND_INTEL,
     .name = "intel",
     .title = "Intel MPI",
     .programs = (const char *const[]){ NULL },

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launcher/starter/job_network.h"
+#include "launcher/mpi_launcher/job_network.h"
 
 static const uint8_t mapped_prefix[12] = { [10] = 0xff, [11] = 0xff };
 

@@ -6,49 +6,49 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/mpi_launcher/detect.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/options.h"
-#include "launcher/starter/detect.h"
-#include "launcher/starter/mpi_collectives.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/root.h"
 
 static const struct {
     const char *name;
-    enum starter_kind kind;
-    const struct starter *starter;
-} starters[] = {
-    { "none", STARTER_AUTO, NULL },
-    { "openmpi", STARTER_OPENMPI, &starter_openmpi },
-    { "prrte", STARTER_OPENMPI, &starter_prrte },
-    { "mpich", STARTER_MPICH, &starter_mpich },
-    { "intel", STARTER_INTEL, &starter_intel },
-    { "srun", STARTER_SRUN, &starter_srun },
+    enum mpi_kind kind;
+    const struct mpi_launcher *launcher;
+} launchers[] = {
+    { "none", MPI_KIND_AUTO, NULL },
+    { "openmpi", MPI_KIND_OPENMPI, &launcher_openmpi },
+    { "prrte", MPI_KIND_OPENMPI, &launcher_prrte },
+    { "mpich", MPI_KIND_MPICH, &launcher_mpich },
+    { "intel", MPI_KIND_INTEL, &launcher_intel },
+    { "srun", MPI_KIND_SRUN, &launcher_srun },
 };
 
 enum {
-    STARTERS = sizeof starters / sizeof starters[0]
+    LAUNCHERS = sizeof launchers / sizeof launchers[0]
 };
 
 static size_t index_of(const char *name)
 {
     size_t i = 0;
 
-    while (i < STARTERS && strcmp(starters[i].name, name) != 0) {
+    while (i < LAUNCHERS && strcmp(launchers[i].name, name) != 0) {
         i++;
     }
-    assert_true(i < STARTERS);
+    assert_true(i < LAUNCHERS);
     return i;
 }
 
-static const char *name_of(const struct starter *starter)
+static const char *name_of(const struct mpi_launcher *launcher)
 {
     size_t i = 0;
 
-    while (i < STARTERS && starters[i].starter != starter) {
+    while (i < LAUNCHERS && launchers[i].launcher != launcher) {
         i++;
     }
-    assert_true(i < STARTERS);
-    return starters[i].name;
+    assert_true(i < LAUNCHERS);
+    return launchers[i].name;
 }
 
 /* What stands behind a '=', if a fact has this name; else NULL. */
@@ -63,8 +63,8 @@ static const char *value_of(const char *fact, const char *name)
 struct made {
     struct arguments words, environment;
     struct options options;
-    struct starter_facts facts;
-    struct starter_command command;
+    struct launch_facts facts;
+    struct launch_command command;
     char agent[32];
 };
 
@@ -77,7 +77,7 @@ static const struct network_choice routed = { .cidrs = "10.0.0.0/8",
 
 static void read_fact(struct made *made, const char *fact)
 {
-    struct starter_facts *facts = &made->facts;
+    struct launch_facts *facts = &made->facts;
 
     facts->is_root |= strcmp(fact, "root") == 0;
     facts->is_slurm |= strcmp(fact, "slurm") == 0;
@@ -86,7 +86,7 @@ static void read_fact(struct made *made, const char *fact)
             : strcmp(fact, "routed") == 0       ? &routed
                                                 : facts->network;
     if (value_of(fact, "ranks") != NULL) {
-        facts->ranks = starters[index_of(value_of(fact, "ranks"))].kind;
+        facts->ranks = launchers[index_of(value_of(fact, "ranks"))].kind;
     }
     if (value_of(fact, "agent") != NULL) {
         (void)snprintf(made->agent, sizeof made->agent, "%s", value_of(fact, "agent"));
@@ -102,7 +102,7 @@ static void make(struct made *made, const char *facts, const char *environment,
     char *const *words;
 
     *made = (struct made){ .words = { .items = NULL } };
-    made->facts = (struct starter_facts){ .path = "RUN",
+    made->facts = (struct launch_facts){ .path = "RUN",
         .self = "/opt/tuttirun",
         .network = &no_network,
         .environment = none };
@@ -125,7 +125,7 @@ static void make(struct made *made, const char *facts, const char *environment,
 
 static void unmake(struct made *made)
 {
-    starter_command_fini(&made->command);
+    launch_command_fini(&made->command);
     options_fini(&made->options);
     arguments_fini(&made->words);
     arguments_fini(&made->environment);
@@ -151,8 +151,8 @@ UNIT_CASES(test_commands, "commands")
     name = strcspn(fields[0], " ");
     make(&made, fields[0] + name, fields[1], fields[2]);
     fields[0][name] = '\0';
-    assert_int_equal(starter_build(starters[index_of(fields[0])].starter, &made.options,
-                             &made.facts, &made.command),
+    assert_int_equal(launch_build(launchers[index_of(fields[0])].launcher,
+                             &made.options, &made.facts, &made.command),
             TUTTI_OK);
     if (made.command.variables.count > 0) {
         arguments_add_all(&all, made.command.variables.items);
@@ -172,7 +172,7 @@ UNIT_CASES(test_words_that_starters_would_split_are_refused,
     (void)snprintf(flags, sizeof flags, "-np 1 %s p", in);
     make(&made, "", "", flags);
     assert_int_equal(
-            starter_build(&starter_mpich, &made.options, &made.facts, &made.command),
+            launch_build(&launcher_mpich, &made.options, &made.facts, &made.command),
             TUTTI_ERR_INVALID);
     cases_refused(out);
     unmake(&made);
@@ -190,7 +190,7 @@ UNIT_TEST(test_openmpi_reaches_many_hosts_over_a_tree)
         (void)sprintf(flags + strlen(flags), ",n%d", i);
         (void)sprintf(line, "%s p", flags);
         make(&made, "", "", line);
-        assert_int_equal(starter_build(&starter_openmpi, &made.options, &made.facts,
+        assert_int_equal(launch_build(&launcher_openmpi, &made.options, &made.facts,
                                  &made.command),
                 TUTTI_OK);
         show(&made.command.words, line);
@@ -201,19 +201,19 @@ UNIT_TEST(test_openmpi_reaches_many_hosts_over_a_tree)
 
 UNIT_TEST(test_every_failing_allocation_is_reported)
 {
-    for (size_t i = 1; i < STARTERS; i++) {
+    for (size_t i = 1; i < LAUNCHERS; i++) {
         uint64_t n = 0;
         tutti_status status;
         struct made made;
 
-        make(&made, starters[i].kind == STARTER_SRUN ? "slurm" : "", "",
+        make(&made, launchers[i].kind == MPI_KIND_SRUN ? "slurm" : "", "",
                 "-H a:2,b:1 -x A=1 --supervise on p");
         do {
             mem_fail_at(++n);
-            status = starter_build(
-                    starters[i].starter, &made.options, &made.facts, &made.command);
+            status = launch_build(
+                    launchers[i].launcher, &made.options, &made.facts, &made.command);
             mem_fail_at(0);
-            starter_command_fini(&made.command);
+            launch_command_fini(&made.command);
             assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
         } while (status != TUTTI_OK);
         assert_true(n > 10);
@@ -229,7 +229,7 @@ UNIT_CASES(test_ranks_fill_slots_in_order, "spread")
 
     assert_int_equal(cases_fields(in, fields), 2);
     assert_int_equal(host_list_parse(&hosts, fields[0]), TUTTI_OK);
-    starter_spread(&hosts, (int)strtol(fields[1], NULL, 10), counts);
+    launch_spread(&hosts, (int)strtol(fields[1], NULL, 10), counts);
     (void)sprintf(out, "%d %d %d", counts[0], counts[1], counts[2]);
     host_list_fini(&hosts);
 }
@@ -238,7 +238,7 @@ UNIT_CASES(test_environments, "environment")
 {
     struct arguments ours = { .items = NULL };
     struct arguments made = { .items = NULL };
-    struct starter_command command = { .words = { .items = NULL } };
+    struct launch_command command = { .words = { .items = NULL } };
     char *fields[CASES_FIELDS];
 
     (void)cases_fields(in, fields);
@@ -247,9 +247,9 @@ UNIT_CASES(test_environments, "environment")
     if (fields[2] != NULL) {
         arguments_add_all(&command.variables, cases_words(fields[2]));
     }
-    starter_environment(&command, ours.items, &made);
+    launch_environment(&command, ours.items, &made);
     show(&made, out);
-    starter_command_fini(&command);
+    launch_command_fini(&command);
     arguments_fini(&ours);
     arguments_fini(&made);
 }
@@ -273,7 +273,7 @@ UNIT_TEST(test_names_of_links_tell_it_too)
     root_write(&root, "/orterun", "", 0755);
     (void)snprintf(path, sizeof path, "%s/link", root.path);
     assert_int_equal(symlink("orterun", path), 0);
-    assert_ptr_equal(detect_by_name(path), &starter_openmpi);
+    assert_ptr_equal(detect_by_name(path), &launcher_openmpi);
     root_remove(&root);
 }
 
@@ -316,8 +316,8 @@ static void ask(struct question *question, char *word)
     }
     for (int i = 0; i < 3; i++) {
         const char *value = value_of(word, kinds[i]);
-        enum starter_kind kind =
-                value == NULL ? STARTER_AUTO : starters[index_of(value)].kind;
+        enum mpi_kind kind =
+                value == NULL ? MPI_KIND_AUTO : launchers[index_of(value)].kind;
 
         question->options.engine =
                 i == 0 && value != NULL ? (int)kind : question->options.engine;
@@ -330,7 +330,7 @@ static void ask(struct question *question, char *word)
 UNIT_CASES(test_detection, "detect")
 {
     struct question question = { .options = { .np = 1 } };
-    struct detect_choice choice = { .starter = NULL };
+    struct detect_choice choice = { .launcher = NULL };
 
     root_make(&question.root);
     question.facts = (struct detect_facts){ .options = &question.options,
@@ -340,11 +340,12 @@ UNIT_CASES(test_detection, "detect")
         ask(&question, *words);
     }
     question.facts.environment = question.environment.items;
-    if (detect_starter(&question.facts, &choice) == TUTTI_OK) {
-        (void)snprintf(out, CASES_OUT, "%s %s, %s, for %s", name_of(choice.starter),
-                strrchr(choice.path, '/') + 1, choice.how, starters[choice.ranks].name);
+    if (detect_launcher(&question.facts, &choice) == TUTTI_OK) {
+        (void)snprintf(out, CASES_OUT, "%s %s, %s, for %s", name_of(choice.launcher),
+                strrchr(choice.path, '/') + 1, choice.how,
+                launchers[choice.ranks].name);
     } else {
-        assert_null(choice.starter);
+        assert_null(choice.launcher);
         cases_refused(out);
     }
     arguments_fini(&question.environment);
@@ -353,13 +354,13 @@ UNIT_CASES(test_detection, "detect")
 
 UNIT_CASES(test_names_of_libraries_tell_whose_mpi_it_is, "libraries")
 {
-    enum starter_kind kind = linked_kind_of(in);
+    enum mpi_kind kind = linked_kind_of(in);
     size_t i = 0;
 
-    while (starters[i].kind != kind) {
+    while (launchers[i].kind != kind) {
         i++;
     }
-    (void)strcpy(out, starters[i].name);
+    (void)strcpy(out, launchers[i].name);
 }
 
 /* This program is linked to a library that has only the name of MPICH's. */
@@ -377,9 +378,9 @@ UNIT_CASES(test_what_a_program_needs_is_read, "linked")
         path[end] = '\0';
     }
     linked_read(path, no_variables, &linked);
-    (void)sprintf(out, "%s", linked.kind == STARTER_AUTO ? "none" : "mpich ");
-    if (linked.kind != STARTER_AUTO) {
-        assert_int_equal(linked.kind, STARTER_MPICH);
+    (void)sprintf(out, "%s", linked.kind == MPI_KIND_AUTO ? "none" : "mpich ");
+    if (linked.kind != MPI_KIND_AUTO) {
+        assert_int_equal(linked.kind, MPI_KIND_MPICH);
         (void)strcat(out, linked.library);
     }
 }

@@ -1,4 +1,4 @@
-#include "launcher/starter/mpi_collectives.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -17,19 +17,20 @@ enum {
     WAIT_MS = 10000 /* a file system that is silent so long is not waited for */
 };
 
-enum starter_kind linked_kind_of(const char *library)
+enum mpi_kind linked_kind_of(const char *library)
 {
     static const struct {
         const char *start;
         const char *end; /* "": any */
-        enum starter_kind kind;
+        enum mpi_kind kind;
     } rows[] = {
-        { "libmpi.so.40", "", STARTER_OPENMPI },
-        { "libmpi.so.20", "", STARTER_OPENMPI },
-        { "libmpi_ibm.so", "", STARTER_OPENMPI }, { "libmpich.so", "", STARTER_MPICH },
+        { "libmpi.so.40", "", MPI_KIND_OPENMPI },
+        { "libmpi.so.20", "", MPI_KIND_OPENMPI },
+        { "libmpi_ibm.so", "", MPI_KIND_OPENMPI },
+        { "libmpich.so", "", MPI_KIND_MPICH },
         { "libmpi.so.12", "",
-                STARTER_MPICH }, /* the ABI of MPICH, Intel MPI, MVAPICH */
-        { "libmpi_", ".so.12", STARTER_MPICH }, /* Cray's, one per compiler */
+                MPI_KIND_MPICH }, /* the ABI of MPICH, Intel MPI, MVAPICH */
+        { "libmpi_", ".so.12", MPI_KIND_MPICH }, /* Cray's, one per compiler */
     };
     const size_t len = strlen(library);
 
@@ -41,7 +42,7 @@ enum starter_kind linked_kind_of(const char *library)
             return rows[i].kind;
         }
     }
-    return STARTER_AUTO;
+    return MPI_KIND_AUTO;
 }
 
 /* The first that is MPI's of lines "\tlibmpi.so.40 => /usr/lib/libmpi.so.40 (0x7f...)". */
@@ -49,7 +50,7 @@ static void find_mpi(struct process *process, struct linked *linked)
 {
     char line[PATH_MAX];
 
-    while (linked->kind == STARTER_AUTO &&
+    while (linked->kind == MPI_KIND_AUTO &&
             process_take_line(process, line, sizeof line)) {
         char *path = line + strspn(line, " \t");
         const char *slash;
@@ -72,7 +73,7 @@ void linked_read(const char *path, char *const *environment, struct linked *link
     struct process process;
     Dl_info ours;
 
-    *linked = (struct linked){ .kind = STARTER_AUTO };
+    *linked = (struct linked){ .kind = MPI_KIND_AUTO };
     /* The loader that started us; none if we are linked statically. The kernel gives its
      * address as a number. NOLINTNEXTLINE(performance-no-int-to-ptr) */
     if (dladdr((const void *)getauxval(AT_BASE), &ours) == 0) {
@@ -89,30 +90,30 @@ void linked_read(const char *path, char *const *environment, struct linked *link
 #define LIBRARY "libtutti_mpi.so"
 #define PRELOAD "LD_PRELOAD"
 
-static enum starter_kind built_kind(void)
+enum mpi_kind mpi_kind_built_with(void)
 {
-    return strcmp(built_mpi, "openmpi") == 0  ? STARTER_OPENMPI
-            : strcmp(built_mpi, "mpich") == 0 ? STARTER_MPICH
-                                              : STARTER_AUTO;
+    return strcmp(built_mpi, "openmpi") == 0  ? MPI_KIND_OPENMPI
+            : strcmp(built_mpi, "mpich") == 0 ? MPI_KIND_MPICH
+                                              : MPI_KIND_AUTO;
 }
 
-static const char *title_of(enum starter_kind kind)
+static const char *title_of(enum mpi_kind kind)
 {
-    return kind == STARTER_OPENMPI ? "Open MPI" : "MPICH or Intel MPI";
+    return kind == MPI_KIND_OPENMPI ? "Open MPI" : "MPICH or Intel MPI";
 }
 
 /* A handle of one MPI means nothing to another. Of a script it is seen in MPI_Init(). */
 static tutti_status check_mpi(const char *program, const struct linked *linked)
 {
-    const enum starter_kind built = built_kind();
+    const enum mpi_kind built = mpi_kind_built_with();
 
-    if (built == STARTER_AUTO) {
+    if (built == MPI_KIND_AUTO) {
         return error_set(TUTTI_ERR_INVALID,
                 "--mpi-collectives: this tutti was built without MPI; build it with "
                 "the "
                 "MPI of the program");
     }
-    if (linked->kind != STARTER_AUTO && linked->kind != built) {
+    if (linked->kind != MPI_KIND_AUTO && linked->kind != built) {
         return error_set(TUTTI_ERR_INVALID,
                 "--mpi-collectives: %s is linked to %s (%s), but this tutti was built "
                 "with "

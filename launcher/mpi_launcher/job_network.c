@@ -1,4 +1,4 @@
-#include "launcher/starter/job_network.h"
+#include "launcher/mpi_launcher/job_network.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -2,8 +2,8 @@
  * --mpi-collectives: libtutti_mpi.so in front of the program's MPI. mpirun carries its path to
  * the hosts in a variable of its own; only the program itself is started with it.
  */
-#ifndef TUTTI_LAUNCHER_STARTER_MPI_COLLECTIVES_H
-#define TUTTI_LAUNCHER_STARTER_MPI_COLLECTIVES_H
+#ifndef TUTTI_LAUNCHER_MPI_LAUNCHER_MPI_COLLECTIVES_H
+#define TUTTI_LAUNCHER_MPI_LAUNCHER_MPI_COLLECTIVES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,14 +23,16 @@ enum {
 };
 
 struct linked {
-    enum starter_kind
-            kind; /* STARTER_OPENMPI, STARTER_MPICH (Intel MPI has its names), or
-                              STARTER_AUTO: none is seen, as in a script */
+    enum mpi_kind
+            kind; /* MPI_KIND_OPENMPI, MPI_KIND_MPICH (Intel MPI has its names), or
+                              MPI_KIND_AUTO: none is seen, as in a script */
     char library[LINKED_NAME_MAX]; /* "libmpi.so.40" */
 };
 
-/** Whose a library's name is; STARTER_AUTO: not MPI's, or not to be told. Pure. */
-enum starter_kind linked_kind_of(const char *library);
+/** The MPI that tutti was built with; MPI_KIND_AUTO: none. */
+enum mpi_kind mpi_kind_built_with(void);
+/** Whose a library's name is; MPI_KIND_AUTO: not MPI's, or not to be told. Pure. */
+enum mpi_kind linked_kind_of(const char *library);
 
 /**
  * Finds out what a program and its libraries need, for the loader of this machine. What

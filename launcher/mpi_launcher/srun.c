@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/starter/starter.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
 
 /* The names, each as often as it has ranks; once each when they are as many everywhere. */
 static char *list_names(const struct host_list *hosts, const int *counts, bool repeat)
@@ -77,7 +77,7 @@ static void add_layout(
     mem_free(names);
 }
 
-static void add_hosts(const struct options *options, const struct starter_facts *facts,
+static void add_hosts(const struct options *options, const struct launch_facts *facts,
         struct arguments *words)
 {
     const struct host_list *hosts = facts->hosts;
@@ -92,7 +92,7 @@ static void add_hosts(const struct options *options, const struct starter_facts 
         words->failed = true;
         return;
     }
-    starter_spread(hosts, options->np, counts);
+    launch_spread(hosts, options->np, counts);
     add_layout(hosts, counts, words);
     if (options->np > host_list_slots(hosts)) {
         arguments_add(words, "--overcommit");
@@ -100,16 +100,16 @@ static void add_hosts(const struct options *options, const struct starter_facts 
     mem_free(counts);
 }
 
-static const char *mpi_plugin(enum starter_kind ranks)
+static const char *mpi_plugin(enum mpi_kind ranks)
 {
     switch (ranks) {
-    case STARTER_OPENMPI:
+    case MPI_KIND_OPENMPI:
         return "pmix";
-    case STARTER_MPICH:
-    case STARTER_INTEL:
+    case MPI_KIND_MPICH:
+    case MPI_KIND_INTEL:
         return "pmi2";
-    case STARTER_AUTO:
-    case STARTER_SRUN:
+    case MPI_KIND_AUTO:
+    case MPI_KIND_SRUN:
         break;
     }
     return NULL;
@@ -117,7 +117,7 @@ static const char *mpi_plugin(enum starter_kind ranks)
 
 /* srun hands its environment on to the ranks, so only values are added to it. */
 static void add_exports(
-        const struct starter_facts *facts, struct starter_command *command)
+        const struct launch_facts *facts, struct launch_command *command)
 {
     struct arguments *variables = &command->variables;
 
@@ -132,8 +132,8 @@ static void add_exports(
     }
 }
 
-static void build(const struct options *options, const struct starter_facts *facts,
-        struct starter_command *command)
+static void build(const struct options *options, const struct launch_facts *facts,
+        struct launch_command *command)
 {
     struct arguments *words = &command->words;
     const char *plugin = mpi_plugin(facts->ranks);
@@ -153,11 +153,11 @@ static void build(const struct options *options, const struct starter_facts *fac
     }
     add_exports(facts, command);
     arguments_add_all(words, options->mpi_args.items);
-    starter_add_program(options, facts, words);
+    launch_add_program(options, facts, words);
 }
 
-const struct starter starter_srun = {
-    .kind = STARTER_SRUN,
+const struct mpi_launcher launcher_srun = {
+    .kind = MPI_KIND_SRUN,
     .name = "srun",
     .title = "Slurm's srun",
     .programs = (const char *const[]){ "srun", NULL },

@@ -3,8 +3,8 @@
  * take. The name of an interface tells nothing: docker0 has an address on every host, and
  * eth0 here is ens5 there.
  */
-#ifndef TUTTI_LAUNCHER_STARTER_JOB_NETWORK_H
-#define TUTTI_LAUNCHER_STARTER_JOB_NETWORK_H
+#ifndef TUTTI_LAUNCHER_MPI_LAUNCHER_JOB_NETWORK_H
+#define TUTTI_LAUNCHER_MPI_LAUNCHER_JOB_NETWORK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ struct network_table {
     size_t count;
 };
 
-/** What the starter is told. Zeroed: nothing, MPI chooses. */
+/** What the MPI launcher is told. Zeroed: nothing, MPI chooses. */
 struct network_choice {
     char cidrs[NETWORK_CIDRS_MAX]; /* "10.0.0.0/8,fd00::/64"; "": MPI chooses */
     char interface[NETWORK_NAME_MAX]; /* of this machine inside them; "": none   */
@@ -116,7 +116,7 @@ bool network_is_here(const struct host_list *hosts);
 bool network_source(const char *to, char text[NETWORK_ADDRESS_MAX]);
 
 /**
- * What the starter is told. `nic` is the value of --nic; NULL: by route; "mpi": nothing.
+ * What the MPI launcher is told. `nic` is the value of --nic; NULL: by route; "mpi": nothing.
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM
  */
 TUTTI_MUST_USE tutti_status network_choose(

@@ -9,7 +9,7 @@
 #include <tutti/tutti.h>
 
 #include "launcher/arguments.h"
-#include "launcher/starter/job_network.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
 

@@ -1,4 +1,4 @@
-#include "launcher/starter/starter.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/session/link.h"
 #include "launcher/shell.h"
-#include "launcher/starter/mpi_collectives.h"
 
-void starter_command_fini(struct starter_command *command)
+void launch_command_fini(struct launch_command *command)
 {
     arguments_fini(&command->words);
     arguments_fini(&command->variables);
@@ -32,8 +32,8 @@ static bool is_device_list(const char *entry)
     return false;
 }
 
-void starter_environment(const struct starter_command *command,
-        char *const *environment, struct arguments *variables)
+void launch_environment(const struct launch_command *command, char *const *environment,
+        struct arguments *variables)
 {
     for (; *environment != NULL; environment++) {
         if (!command->is_remote || !is_device_list(*environment)) {
@@ -45,12 +45,12 @@ void starter_environment(const struct starter_command *command,
     }
 }
 
-bool starter_is_remote(const struct starter_facts *facts)
+bool launch_is_remote(const struct launch_facts *facts)
 {
     return !facts->is_here && !facts->is_slurm && facts->hosts->count > 0;
 }
 
-void starter_add_hosts(
+void launch_add_hosts(
         struct arguments *words, const char *flag, const struct host_list *hosts)
 {
     char *text = host_list_format(hosts);
@@ -80,10 +80,10 @@ static bool is_own(const char *entry, bool is_remote)
     return is && strncmp(entry, "TUTTI_INTERNAL_", 15) != 0;
 }
 
-static void list_own(const struct options *options, const struct starter_facts *facts,
+static void list_own(const struct options *options, const struct launch_facts *facts,
         struct arguments *names)
 {
-    const bool is_remote = starter_is_remote(facts);
+    const bool is_remote = launch_is_remote(facts);
 
     for (char *const *at = facts->environment; *at != NULL; at++) {
         if (is_own(*at, is_remote) && !arguments_has(&options->export, *at)) {
@@ -97,7 +97,7 @@ static void list_own(const struct options *options, const struct starter_facts *
 
 /* What the ranks need of our environment, and what --export adds to it. */
 static void list_exports(const struct options *options,
-        const struct starter_facts *facts, struct arguments *names)
+        const struct launch_facts *facts, struct arguments *names)
 {
     for (size_t i = 0; i < options->export.count; i++) {
         arguments_add(names, options->export.items[i]);
@@ -118,7 +118,7 @@ static void list_exports(const struct options *options,
 
 /* True when something else than ssh may be used, which need not know flags of ssh. */
 static bool has_other_agent(
-        const struct options *options, const struct starter_facts *facts)
+        const struct options *options, const struct launch_facts *facts)
 {
     static const char *const variables[] = { "OMPI_MCA_plm_rsh_agent",
         "OMPI_MCA_orte_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC",
@@ -142,13 +142,13 @@ static bool has_other_agent(
     return has;
 }
 
-int starter_keepalive_s(const struct options *options)
+int launch_keepalive_s(const struct options *options)
 {
     /* The time of all probes together counts: the first one may come at any moment. */
-    return options->heartbeat_timeout_ms / (1000 * STARTER_PROBES) + 1;
+    return options->heartbeat_timeout_ms / (1000 * LAUNCH_PROBES) + 1;
 }
 
-void starter_add_ssh(const struct options *options, struct arguments *words)
+void launch_add_ssh(const struct options *options, struct arguments *words)
 {
     if (options->ssh_config != NULL) {
         arguments_add(words, "-F");
@@ -165,21 +165,21 @@ void starter_add_ssh(const struct options *options, struct arguments *words)
     arguments_add_all(words, options->ssh_args.items);
 }
 
-char *starter_join_ssh(const struct options *options, const struct starter_facts *facts,
+char *launch_join_ssh(const struct options *options, const struct launch_facts *facts,
         struct arguments *command)
 {
     struct arguments words = { .items = NULL };
     char *text = NULL;
 
-    starter_add_ssh(options, &words);
+    launch_add_ssh(options, &words);
     if (words.count > 0 || words.failed || !has_other_agent(options, facts)) {
         /* The first value that ssh sees counts, so the user's come before these. */
         arguments_add(&words, "-oBatchMode=yes");
         arguments_add(&words, "-oConnectTimeout=10");
         if (options->supervise) {
             arguments_add_format(
-                    &words, "-oServerAliveInterval=%d", starter_keepalive_s(options));
-            arguments_add_format(&words, "-oServerAliveCountMax=%d", STARTER_PROBES);
+                    &words, "-oServerAliveInterval=%d", launch_keepalive_s(options));
+            arguments_add_format(&words, "-oServerAliveCountMax=%d", LAUNCH_PROBES);
         }
         text = arguments_join(&words, " ");
         command->failed = command->failed || text == NULL;
@@ -188,7 +188,7 @@ char *starter_join_ssh(const struct options *options, const struct starter_facts
     return text;
 }
 
-void starter_spread(const struct host_list *hosts, int ranks, int *counts)
+void launch_spread(const struct host_list *hosts, int ranks, int *counts)
 {
     for (size_t i = 0; i < hosts->count; i++) {
         counts[i] = 0;
@@ -204,8 +204,8 @@ void starter_spread(const struct host_list *hosts, int ranks, int *counts)
     }
 }
 
-void starter_add_program(const struct options *options,
-        const struct starter_facts *facts, struct arguments *words)
+void launch_add_program(const struct options *options, const struct launch_facts *facts,
+        struct arguments *words)
 {
     arguments_add(words, facts->self);
     arguments_add(words, "--exec");
@@ -222,7 +222,7 @@ void starter_add_program(const struct options *options,
     }
     arguments_add(words, "--");
     /*
-     * Starters read the program's words, too: Open MPI obeys its --mca and --tune, and to all
+     * MPI launchers read the program's words, too: Open MPI obeys its --mca and --tune, and to all
      * of them ":" begins another program. --exec takes the '=' away again.
      */
     for (char *const *word = options->program; *word != NULL; word++) {
@@ -232,12 +232,12 @@ void starter_add_program(const struct options *options,
     }
 }
 
-tutti_status starter_check_ssh(const struct options *options)
+tutti_status launch_check_ssh(const struct options *options)
 {
     struct arguments words = { .items = NULL };
     tutti_status status;
 
-    starter_add_ssh(options, &words);
+    launch_add_ssh(options, &words);
     status = arguments_status(&words);
     for (size_t i = 0; status == TUTTI_OK && i < words.count; i++) {
         if (words.items[i][0] == '\0' || strpbrk(words.items[i], " \t\n") != NULL) {
@@ -252,19 +252,20 @@ tutti_status starter_check_ssh(const struct options *options)
     return status;
 }
 
-tutti_status starter_build(const struct starter *starter, const struct options *options,
-        const struct starter_facts *facts, struct starter_command *command)
+tutti_status launch_build(const struct mpi_launcher *launcher,
+        const struct options *options, const struct launch_facts *facts,
+        struct launch_command *command)
 {
     struct arguments *words = &command->words;
-    tutti_status status = starter_check_ssh(options);
+    tutti_status status = launch_check_ssh(options);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    command->is_remote = starter_is_remote(facts);
+    command->is_remote = launch_is_remote(facts);
     arguments_add(words, facts->path);
     list_exports(options, facts, &command->exports);
-    starter->build(options, facts, command);
+    launcher->build(options, facts, command);
     words->failed =
             words->failed || command->variables.failed || command->exports.failed;
     return arguments_status(words);

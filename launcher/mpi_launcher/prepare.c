@@ -1,4 +1,4 @@
-#include "launcher/starter/prepare.h"
+#include "launcher/mpi_launcher/prepare.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -8,17 +8,10 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/built.h"
+#include "launcher/mpi_launcher/detect.h"
+#include "launcher/mpi_launcher/job_network.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/program.h"
-#include "launcher/starter/detect.h"
-#include "launcher/starter/job_network.h"
-#include "launcher/starter/mpi_collectives.h"
-
-static enum starter_kind kind_built_with(void)
-{
-    return strcmp(built_mpi, "openmpi") == 0  ? STARTER_OPENMPI
-            : strcmp(built_mpi, "mpich") == 0 ? STARTER_MPICH
-                                              : STARTER_AUTO;
-}
 
 /* What the program is linked to, where its file is on this machine. */
 static void read_program(
@@ -26,7 +19,7 @@ static void read_program(
 {
     char file[PATH_MAX];
 
-    *linked = (struct linked){ .kind = STARTER_AUTO };
+    *linked = (struct linked){ .kind = MPI_KIND_AUTO };
     if (program_find(options->program[0], environment_get(environment, "PATH"), file,
                 sizeof file) == TUTTI_OK) {
         linked_read(file, environment, linked);
@@ -37,8 +30,8 @@ static void read_program(
 static tutti_status check_linked(const struct options *options,
         const struct linked *linked, const struct detect_choice *choice)
 {
-    if (detect_serves(choice->starter, linked->kind) ||
-            choice->starter->kind == STARTER_SRUN || options->any_mpi) {
+    if (detect_serves(choice->launcher, linked->kind) ||
+            choice->launcher->kind == MPI_KIND_SRUN || options->any_mpi) {
         return TUTTI_OK;
     }
     return error_set(TUTTI_ERR_INVALID,
@@ -46,37 +39,37 @@ static tutti_status check_linked(const struct options *options,
             "would "
             "be rank 0 of 1; use --engine %s, or --any-mpi to start it all the same",
             options->program[0],
-            linked->kind == STARTER_MPICH ? "MPICH or Intel MPI" : "Open MPI",
-            linked->library, choice->path, choice->starter->title,
-            linked->kind == STARTER_MPICH ? "mpich" : "openmpi");
+            linked->kind == MPI_KIND_MPICH ? "MPICH or Intel MPI" : "Open MPI",
+            linked->library, choice->path, choice->launcher->title,
+            linked->kind == MPI_KIND_MPICH ? "mpich" : "openmpi");
 }
 
-tutti_status starter_find(const struct options *options,
+tutti_status launch_find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        enum starter_kind program, struct detect_choice *choice)
+        enum mpi_kind program, struct detect_choice *choice)
 {
     const struct detect_facts question = {
         .options = options,
         .environment = environment,
-        .built = kind_built_with(),
+        .built = mpi_kind_built_with(),
         .built_mpirun = built_mpirun,
         .program = program,
         .is_slurm = placement->is_slurm,
     };
 
-    return detect_starter(&question, choice);
+    return detect_launcher(&question, choice);
 }
 
-tutti_status starter_prepare(const struct options *options,
+static tutti_status build_command(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct starter_command *command)
+        struct launch_command *command)
 {
     struct network_choice network;
-    struct detect_choice starter;
+    struct detect_choice launcher;
     char self[PATH_MAX];
     char mpi_collectives[PATH_MAX];
-    struct starter_facts facts = {
-        .path = starter.path,
+    struct launch_facts facts = {
+        .path = launcher.path,
         .self = self,
         .hosts = &placement->hosts,
         .is_slurm = placement->is_slurm,
@@ -91,13 +84,13 @@ tutti_status starter_prepare(const struct options *options,
     tutti_status status;
 
     read_program(options, environment, &linked);
-    status = starter_find(options, placement, environment, linked.kind, &starter);
+    status = launch_find(options, placement, environment, linked.kind, &launcher);
     if (status == TUTTI_OK) {
-        status = check_linked(options, &linked, &starter);
+        status = check_linked(options, &linked, &launcher);
     }
     facts.is_here = network_is_here(&placement->hosts);
     if (status == TUTTI_OK) {
-        facts.ranks = starter.ranks;
+        facts.ranks = launcher.ranks;
         status = network_choose(&placement->hosts, options->nic, &network);
     }
     if (status == TUTTI_OK) {
@@ -109,10 +102,11 @@ tutti_status starter_prepare(const struct options *options,
     }
     if (status == TUTTI_OK && options->verbose) {
         (void)fprintf(stderr, "tuttirun: %s starts the ranks: %s\n",
-                starter.starter->title, starter.how);
+                launcher.launcher->title, launcher.how);
     }
-    return status == TUTTI_OK ? starter_build(starter.starter, options, &facts, command)
-                              : status;
+    return status == TUTTI_OK
+            ? launch_build(launcher.launcher, options, &facts, command)
+            : status;
 }
 
 /* Values that every rank would refuse are refused once. */
@@ -161,7 +155,7 @@ static tutti_status check_program(const struct options *options,
 
 tutti_status launch_prepare(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct starter_command *command)
+        struct launch_command *command)
 {
     tutti_status status = check_environment();
 
@@ -171,7 +165,6 @@ tutti_status launch_prepare(const struct options *options,
     if (status == TUTTI_OK) {
         status = check_program(options, placement, environment);
     }
-    return status == TUTTI_OK
-            ? starter_prepare(options, placement, environment, command)
-            : status;
+    return status == TUTTI_OK ? build_command(options, placement, environment, command)
+                              : status;
 }
