@@ -259,8 +259,7 @@ void map_draw(
     }
     (void)fprintf(file,
             "\nEach character between | | is a core: the rank that has it (0-9, a-z, "
-            "and "
-            "again), * several ranks, . none\n");
+            "and again), * several ranks, . none\n");
 }
 
 /* ---------------------------------------------------------- --show-binding */
@@ -297,8 +296,7 @@ static tutti_status find_lstopo(char *const *environment, char file[PATH_MAX])
     }
     return error_set(TUTTI_ERR_INVALID,
             "--show-binding=svg: hwloc's lstopo, which draws it, is not in PATH; "
-            "install "
-            "hwloc (Debian: hwloc-nox), or take --show-binding without svg");
+            "install hwloc (Debian: hwloc-nox), or take --show-binding without svg");
 }
 
 /* Becomes lstopo. */

@@ -317,8 +317,7 @@ static int wait_for_slots(
     if (ranks < need) {
         (void)fprintf(stderr,
                 "tuttirun: within the %g s of --elastic-timeout there were not %d "
-                "slots, "
-                "but %d\n",
+                "slots, but %d\n",
                 elastic->options->elastic_timeout_ms / 1000.0, need, ranks);
         return EXIT_LAUNCHER;
     }

@@ -56,8 +56,7 @@ static tutti_status read_flag(char *const **argv, struct exec_plan *plan)
     }
     return error_set(TUTTI_ERR_INVALID,
             "--exec does not know %s: --verbose, --bind, --gpus-visible and -- may "
-            "stand "
-            "before the program",
+            "stand before the program",
             name);
 }
 

@@ -55,8 +55,8 @@ static void suspect_tuttirun(struct supervisor *supervisor)
 
     (void)snprintf(text, sizeof text,
             "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
-            "its "
-            "host was stopped; the job ends after %g s of that (--heartbeat-timeout)",
+            "its host was stopped; the job ends after %g s of that "
+            "(--heartbeat-timeout)",
             (double)(supervisor->looked - supervisor->uplink.heard) / second,
             (double)supervisor->uplink.orders.silent_ns / second);
     failure_page_suspect(&supervisor->failure_page, text);

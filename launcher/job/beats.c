@@ -116,8 +116,7 @@ static void lose_host(struct job *job, const struct server_link *silent)
     }
     (void)snprintf(detail, sizeof detail,
             all ? "host %s was not heard for %.1f s; the network was cut, or the host "
-                  "or "
-                  "its supervisors stopped"
+                  "or its supervisors stopped"
                 : "its supervisor on host %s was not heard for %.1f s; it was stopped "
                   "or gets no time",
             host, patience_s(job, silent));

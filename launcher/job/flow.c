@@ -454,8 +454,7 @@ static void settle(struct job *job)
         exit_text_duration(job->beats.slept_ns, slept, sizeof slept);
         flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER,
                 "the launcher itself was stopped for %s, and its ranks ended because "
-                "they "
-                "did not hear it",
+                "they did not hear it",
                 slept);
     } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
         fail_by_rank(job, first);

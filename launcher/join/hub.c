@@ -80,8 +80,7 @@ static void lose_member(struct hub *hub, size_t number)
 
     session_fini(&member->session);
     (void)snprintf(why, sizeof why,
-            "tuttirun: the connection to host %s, which had joined, is "
-            "lost\n",
+            "tuttirun: the connection to host %s, which had joined, is lost\n",
             member->name);
     for (size_t i = 0; i < hub->agent_count; i++) {
         if (hub->agents[i].runs && hub->agents[i].member == number) {

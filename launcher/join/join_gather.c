@@ -155,8 +155,7 @@ static tutti_status refuse_late(const struct gathering *all, int timeout_s)
     }
     return error_set(TUTTI_ERR_TIMEOUT,
             "%zu of %zu hosts have not joined within %d s (--join-timeout): node%s%s; "
-            "is "
-            "tuttirun started there, and does the network let port %d through?",
+            "is tuttirun started there, and does the network let port %d through?",
             missing, all->members.count - 1, timeout_s, text,
             missing > MISSING_SHOWN ? " ..." : "", all->place->port);
 }

@@ -140,12 +140,12 @@ static tutti_status join_first(const struct join_place *place, int timeout_s,
         }
         session_fini(session);
         if (clock_ns() >= deadline) {
-            return found ? TUTTI_ERR_SYSTEM
-                         : error_set(TUTTI_ERR_TIMEOUT,
-                                   "no tuttirun of this version on the first host, "
-                                   "%s port %d, has been reached within %d s "
-                                   "(--join-timeout)",
-                                   place->first, place->port, timeout_s);
+            return found
+                    ? TUTTI_ERR_SYSTEM
+                    : error_set(TUTTI_ERR_TIMEOUT,
+                              "no tuttirun of this version on the first host, %s port "
+                              "%d, has been reached within %d s (--join-timeout)",
+                              place->first, place->port, timeout_s);
         }
         clock_sleep_ns((int64_t)RETRY_MS * 1000000);
     }

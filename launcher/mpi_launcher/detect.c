@@ -222,8 +222,8 @@ static tutti_status refuse(const struct detect_facts *facts, enum mpi_kind kind)
 {
     if (kind == MPI_KIND_SRUN) {
         return error_set(TUTTI_ERR_INVALID,
-                "--engine srun: there is no srun in PATH; load Slurm or choose "
-                "another engine");
+                "--engine srun: there is no srun in PATH; load Slurm or choose another "
+                "engine");
     }
     return error_set(TUTTI_ERR_INVALID,
             "%sthe mpirun of %s is not in PATH%s; install it or name it with --mpirun",

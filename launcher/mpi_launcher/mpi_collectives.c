@@ -110,14 +110,13 @@ static tutti_status check_mpi(const char *program, const struct linked *linked)
     if (built == MPI_KIND_AUTO) {
         return error_set(TUTTI_ERR_INVALID,
                 "--mpi-collectives: this tutti was built without MPI; build it with "
-                "the "
-                "MPI of the program");
+                "the MPI of the program");
     }
     if (linked->kind != MPI_KIND_AUTO && linked->kind != built) {
         return error_set(TUTTI_ERR_INVALID,
                 "--mpi-collectives: %s is linked to %s (%s), but this tutti was built "
-                "with "
-                "%s; use the tuttirun of a tutti that was built with the program's MPI",
+                "with %s; use the tuttirun of a tutti that was built with the "
+                "program's MPI",
                 program, title_of(linked->kind), linked->library, title_of(built));
     }
     return TUTTI_OK;
@@ -156,9 +155,8 @@ bool mpi_collectives_are_here(char *const *environment)
     if (file == NULL || access(file, R_OK) == 0) {
         return true;
     }
-    error_note(
-            "--mpi-collectives: there is no %s on this host; tutti must be at the same "
-            "place on all hosts",
+    error_note("--mpi-collectives: there is no %s on this host; tutti must be at the "
+               "same place on all hosts",
             file);
     return false;
 }

@@ -36,8 +36,8 @@ static tutti_status check_linked(const struct options *options,
     }
     return error_set(TUTTI_ERR_INVALID,
             "%s is linked to %s (%s), but %s of %s would start it, and every rank "
-            "would "
-            "be rank 0 of 1; use --engine %s, or --any-mpi to start it all the same",
+            "would be rank 0 of 1; use --engine %s, or --any-mpi to start it all the "
+            "same",
             options->program[0],
             linked->kind == MPI_KIND_MPICH ? "MPICH or Intel MPI" : "Open MPI",
             linked->library, choice->path, choice->launcher->title,
