@@ -1,14 +1,14 @@
-/*
- * Lists of strings, and how a shell splits and quotes them.
- */
 #include "launcher/arguments.h"
 
+#include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 void arguments_fini(struct arguments *list)
 {
@@ -269,4 +269,30 @@ char *arguments_join(const struct arguments *list, const char *separator)
         end = stpcpy(stpcpy(end, i == 0 ? "" : separator), list->items[i]);
     }
     return line;
+}
+
+const char *environment_get(char *const *environment, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; *environment != NULL; environment++) {
+        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=') {
+            return *environment + len + 1;
+        }
+    }
+    return NULL;
+}
+
+bool environment_get_int(
+        char *const *environment, const char *name, int min, int *value)
+{
+    const char *text = environment_get(environment, name);
+    int64_t number;
+
+    if (text == NULL || !text_to_int64(text, &number) || number < min ||
+            number > INT_MAX) {
+        return false;
+    }
+    *value = (int)number;
+    return true;
 }

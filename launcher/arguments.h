@@ -1,5 +1,6 @@
 /*
- * A growing list of strings that ends in NULL: a command line or an environment.
+ * A growing list of strings that ends in NULL: a command line or an environment. Environments are handed
+ * around as values, so that what depends on them can be tested.
  */
 #ifndef TUTTI_LAUNCHER_ARGUMENTS_H
 #define TUTTI_LAUNCHER_ARGUMENTS_H
@@ -56,5 +57,11 @@ char *arguments_join(const struct arguments *list, const char *separator);
 
 /** TUTTI_ERR_NO_MEMORY, with its error set, when the list has failed. */
 TUTTI_MUST_USE tutti_status arguments_status(const struct arguments *list);
+
+/** The value of a variable inside a NULL-terminated array of NAME=VALUE, or NULL. */
+const char *environment_get(char *const *environment, const char *name);
+/** A variable as a number; false when it is not there, no number, or below min. */
+bool environment_get_int(
+        char *const *environment, const char *name, int min, int *value);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * Compiled for each MPI; the rest of the launcher is the same with all.
- */
 #include "launcher/built.h"
 
 const char built_mpi[] = TUTTI_MPI_NAME;

@@ -1,16 +1,14 @@
 /*
  * Reading the command line: words that are flags, and what they say together.
  */
-#include "launcher/command_line.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "launcher/config_file.h"
 #include "launcher/flags.h"
+#include "launcher/options.h"
 
 /* With fewer, a rank would be given up between two of them. */
 enum {

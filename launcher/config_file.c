@@ -2,8 +2,6 @@
  * The configuration file: libyaml makes a tree of it, and the keys are looked up where
  * flags are.
  */
-#include "launcher/config_file.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <yaml.h>
@@ -11,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/flags.h"
+#include "launcher/options.h"
 
 enum {
     ORIGIN_MAX = 512, /* bytes of "file:line: key" with its terminating zero */

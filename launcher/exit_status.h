@@ -7,7 +7,7 @@
 
 enum {
     EXIT_TIMEOUT = 124, /* --timeout                        */
-    EXIT_LAUNCHER = 125, /* tuttirun or the starter failed   */
+    EXIT_LAUNCHER = 125, /* tuttirun or the MPI launcher failed   */
     EXIT_CANNOT_RUN = 126, /* a host could not run the program */
     EXIT_NOT_FOUND = 127 /* a host did not find the program  */
 };

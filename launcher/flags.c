@@ -1,6 +1,3 @@
-/*
- * The rows of flags.def and config.def, and how they are found.
- */
 #include "launcher/flags.h"
 
 #include <stdint.h>
@@ -11,7 +8,7 @@
 #include "base/text.h"
 #include "launcher/elastic/members.h"
 #include "launcher/exec/host_metrics.h"
-#include "launcher/job/rank_list.h"
+#include "launcher/job/ranks.h"
 #include "launcher/options.h"
 
 enum {

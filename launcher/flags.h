@@ -7,6 +7,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+
+#include <tutti/tutti.h>
 
 #include "base/config.h"
 
@@ -88,5 +91,16 @@ const struct flag *flag_nearest(const char *name);
 const char *flag_spell(const struct flag *flag, char text[FLAG_NAME_LIMIT]);
 /** Its help with choices and default. Returns text. */
 const char *flag_sentence(const struct flag *flag, char text[FLAG_SENTENCE_MAX]);
+
+/**
+ * Writes the help, made from the tables.
+ * @param topic  "": all flags of tuttirun; "parameters": those of the library; "all";
+ *               or the name of a flag, with or without dashes
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (there is no such topic; nothing is written)
+ */
+TUTTI_MUST_USE tutti_status help_print(FILE *file, const char *topic);
+
+/** Writes the version, and what tutti was built with. */
+void help_print_build(FILE *file);
 
 #endif

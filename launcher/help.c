@@ -1,8 +1,6 @@
 /*
  * tuttirun --help and --version, made from the tables of flags and parameters.
  */
-#include "launcher/help.h"
-
 #include <string.h>
 
 #include "base/error.h"

@@ -1,6 +1,3 @@
-/*
- * Finding the folder that has the package `horovod` and nothing else, and PYTHONPATH.
- */
 #include "launcher/horovod.h"
 
 #include <limits.h>
@@ -9,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/program.h"
 
 #define FOLDER "share/tutti/horovod"

@@ -1,6 +1,3 @@
-/*
- * JSON of files, variables and texts.
- */
 #include "launcher/json.h"
 
 #include "base/error.h"

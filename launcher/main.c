@@ -13,25 +13,23 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
-#include "launcher/bind/bind_show.h"
-#include "launcher/command_line.h"
+#include "launcher/bind/bind_map.h"
 #include "launcher/elastic/elastic.h"
-#include "launcher/environment.h"
 #include "launcher/exec/exec.h"
 #include "launcher/exit_status.h"
-#include "launcher/help.h"
+#include "launcher/flags.h"
 #include "launcher/horovod.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
 #include "launcher/job/recordings.h"
-#include "launcher/job_command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/secret.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
+#include "launcher/mpi_launcher/prepare.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
 #include "launcher/shell.h"
 #include "launcher/signals.h"
-#include "launcher/starter/starter.h"
 #include "tools/check/check.h"
 
 static int report(void)
@@ -41,7 +39,7 @@ static int report(void)
 }
 
 /* As a line for a shell; variables that are set for the command come first. */
-static int show(FILE *file, const struct starter_command *command)
+static int show(FILE *file, const struct launch_command *command)
 {
     struct arguments all = { .items = NULL };
     char *line = NULL;
@@ -72,8 +70,8 @@ static void tell_notes(const struct options *options)
     }
 }
 
-/* Without supervisors, tuttirun becomes the starter. Returns only when it cannot. */
-static int become(const struct starter_command *command, char *const *environment)
+/* Without supervisors, tuttirun becomes the MPI launcher. Returns only when it cannot. */
+static int become(const struct launch_command *command, char *const *environment)
 {
     signals_restore();
     (void)execve(command->words.items[0], command->words.items, environment);
@@ -82,7 +80,7 @@ static int become(const struct starter_command *command, char *const *environmen
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
-        const struct job_hooks *hooks, const struct starter_command *command,
+        const struct job_hooks *hooks, const struct launch_command *command,
         char *const *environment)
 {
     struct arguments variables = { .items = NULL };
@@ -100,7 +98,7 @@ static int run_command(const struct options *options, const struct placement *pl
     if (options->verbose) {
         (void)show(stderr, command);
     }
-    starter_environment(command, environment, &variables);
+    launch_environment(command, environment, &variables);
     plan.environment = variables.items;
     if (arguments_status(&variables) != TUTTI_OK) {
         result = report();
@@ -116,12 +114,12 @@ static int run_command(const struct options *options, const struct placement *pl
 static int run_placed(const struct options *options, const struct placement *placement,
         const struct job_hooks *hooks, char *const *environment)
 {
-    struct starter_command command = { .words = { .items = NULL } };
+    struct launch_command command = { .words = { .items = NULL } };
     int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
             ? report()
             : run_command(options, placement, hooks, &command, environment);
 
-    starter_command_fini(&command);
+    launch_command_fini(&command);
     return result;
 }
 
@@ -149,7 +147,7 @@ static int run(struct options *options)
     if (status == TUTTI_OK) {
         status = place_ranks(options, environ, &placement);
     }
-    /* It has been read; the starter, ranks and commands of the first host do not get it. */
+    /* It has been read; the MPI launcher, ranks and commands of the first host do not get it. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
     (void)unsetenv(JOIN_SECRET_VARIABLE);
     result = status != TUTTI_OK ? report()
@@ -160,7 +158,7 @@ static int run(struct options *options)
 }
 
 /*
- * Opens /dev/null in place of standard streams that are closed, as starters do for their
+ * Opens /dev/null in place of standard streams that are closed, as MPI launchers do for their
  * supervisors: the next file to be opened would be taken for one of them.
  */
 static void fill_streams(void)
@@ -175,7 +173,7 @@ static void fill_streams(void)
     }
 }
 
-/* A default, as in shells: we look for programs in PATH, and so do starters. */
+/* A default, as in shells: we look for programs in PATH, and so do MPI launchers. */
 static void fill_path(void)
 {
     char path[256];

@@ -1,6 +1,3 @@
-/*
- * Setting options: what is done with the value of each kind of flag.
- */
 #include "launcher/options.h"
 
 #include <ctype.h>
@@ -103,8 +100,8 @@ static tutti_status set_export(
 
     if (len == 0 || isdigit((unsigned char)value[0]) != 0 ||
             strspn(value,
-                    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                    "0123456789_") != len) {
+                    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                    "_") != len) {
         return error_set(TUTTI_ERR_INVALID,
                 "%s %s: write NAME or NAME=VALUE, a name of letters, digits and '_'",
                 origin, value);

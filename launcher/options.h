@@ -1,6 +1,6 @@
 /*
- * What the flags of a job say. Fields come from flags.def; command_line.h reads them from
- * argv, config_file.h from a file.
+ * What the flags of a job say. Fields come from flags.def; command_line.c reads them from
+ * argv, config_file.c from a file.
  */
 #ifndef TUTTI_LAUNCHER_OPTIONS_H
 #define TUTTI_LAUNCHER_OPTIONS_H
@@ -27,12 +27,12 @@ enum options_bind {
 };
 
 /** --engine: what can start ranks; also whose MPI a program is linked to. */
-enum starter_kind {
-    STARTER_AUTO, /* find out               */
-    STARTER_OPENMPI, /* mpirun of Open MPI     */
-    STARTER_MPICH, /* mpiexec of MPICH       */
-    STARTER_INTEL, /* mpiexec of Intel MPI   */
-    STARTER_SRUN /* Slurm's srun           */
+enum mpi_kind {
+    MPI_KIND_AUTO, /* find out               */
+    MPI_KIND_OPENMPI, /* mpirun of Open MPI     */
+    MPI_KIND_MPICH, /* mpiexec of MPICH       */
+    MPI_KIND_INTEL, /* mpiexec of Intel MPI   */
+    MPI_KIND_SRUN /* Slurm's srun           */
 };
 
 /** --gpus-visible: which GPUs of its host a rank sees. */
@@ -104,5 +104,26 @@ TUTTI_MUST_USE tutti_status options_settle_ranks(
 
 /** The variable of a parameter: "TUTTI_SPIN_US" of "spin_us". Returns text. */
 char *options_variable(const char *name, char *text, size_t capacity);
+
+/**
+ * Reads a command line; stops at the first word that is no flag: the program. Values of
+ * a configuration file come first, so that those of the command line win.
+ * @param argv          NULL-terminated, borrowed as long as options is used
+ * @param[out] options  released with options_fini() in every case
+ * @return as options_set(), and TUTTI_ERR_SYSTEM (a configuration file)
+ */
+TUTTI_MUST_USE tutti_status command_line_parse(
+        struct options *options, char *const *argv);
+
+/**
+ * Reads the file and sets what it says. Errors name file, line and key.
+ * @param has_hosts  the command line says which hosts there are; those of the file are
+ *                   passed over
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no YAML, an unknown key, a value of a wrong kind),
+ *         TUTTI_ERR_CONFIG (a parameter's value), TUTTI_ERR_SYSTEM (the file cannot be
+ *         read), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status config_file_apply(
+        struct options *options, const char *path, bool has_hosts);
 
 #endif

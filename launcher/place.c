@@ -1,6 +1,3 @@
-/*
- * Where the ranks of a command line run.
- */
 #include "launcher/place.h"
 
 #include <stdio.h>
@@ -92,12 +89,12 @@ static tutti_status gather(const struct options *options, struct placement *plac
         }
         return join_gather(placement, options->join_timeout, options->slots_per_host);
     }
-    return placement->hosts.count > 0 ? TUTTI_OK
-                                      : error_set(TUTTI_ERR_INVALID,
-                                                "%s: its hosts are known when they "
-                                                "have joined, for which --dry-run "
-                                                "does not wait",
-                                                placement->source);
+    return placement->hosts.count > 0
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_INVALID,
+                      "%s: its hosts are known when they have joined, for which "
+                      "--dry-run does not wait",
+                      placement->source);
 }
 
 tutti_status place_wait(

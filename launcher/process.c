@@ -1,6 +1,3 @@
-/*
- * Programs that run beside us.
- */
 #include "launcher/process.h"
 
 #include <errno.h>

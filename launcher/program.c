@@ -1,6 +1,3 @@
-/*
- * Finding the file of a program.
- */
 #include "launcher/program.h"
 
 #include <errno.h>
@@ -110,8 +107,7 @@ tutti_status program_refused(const char *name)
         if (interpreter[strlen(interpreter) - 1] == '\r') {
             return error_set(TUTTI_ERR_SYSTEM,
                     "cannot run %s: its lines end as on Windows, so that its "
-                    "interpreter "
-                    "is not found; dos2unix mends it",
+                    "interpreter is not found; dos2unix mends it",
                     name);
         }
         return error_set(TUTTI_ERR_SYSTEM,

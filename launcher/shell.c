@@ -1,6 +1,3 @@
-/*
- * What the shell has as one variable: numbers, then the values of variables.
- */
 #include "launcher/shell.h"
 
 #include <inttypes.h>
@@ -12,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 #define BETWEEN "\x1e" /* values; no folder has it in its name */
 

@@ -7,11 +7,11 @@
 
 #include "launcher/arguments.h"
 
-/** What tells supervisors; in our environment, which starters hand on. */
+/** What tells supervisors; in our environment, which MPI launchers hand on. */
 #define SHELL_VARIABLE "TUTTI_INTERNAL_SHELL"
 
 /**
- * tuttirun, before it changes anything: notes umask, limits, and the variables that starters
+ * tuttirun, before it changes anything: notes umask, limits, and the variables that MPI launchers
  * change. One thread. @param given  NAME=VALUE of --export, which count before ours
  */
 void shell_note(const struct arguments *given);

@@ -1,6 +1,3 @@
-/*
- * Signals of a process of tuttirun.
- */
 #include "launcher/signals.h"
 
 #include <sys/signalfd.h>

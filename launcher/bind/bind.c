@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launcher/arguments.h"
 #include "launcher/bind/bind_map.h"
 #include "launcher/bind/here.h"
-#include "launcher/environment.h"
 
 enum {
     CPUS_MAX = 1 << 16 /* no kernel is made for more */

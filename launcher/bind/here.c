@@ -1,6 +1,3 @@
-/*
- * Reading and binding the real machine.
- */
 #include "launcher/bind/here.h"
 
 #include <string.h>
@@ -9,8 +6,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/arguments.h"
 #include "launcher/bind/pci.h"
-#include "launcher/environment.h"
 
 static const char devices_folder[] = "/sys/bus/pci/devices";
 static const char driver_folder[] = "/proc/driver/nvidia/gpus";

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <tutti/tutti.h>
+
 enum {
     GPUS_MAX = 64, /* of one machine; more are not looked at               */
     GPU_BUS_MAX = 24, /* bytes of a PCI address with its zero                 */
@@ -43,5 +45,37 @@ void gpus_find(struct gpus *gpus, hwloc_topology_t topology);
  * @param folder  /proc/driver/nvidia/gpus, or a test's
  */
 void gpus_read_driver(struct gpus *gpus, const char *folder);
+
+/*
+ * Which GPUs the ranks of a host see, and in which order, from CUDA_VISIBLE_DEVICES and its like: lists of
+ * indices, prefixes of UUIDs, and parts of GPUs. CUDA silently stops at the first entry that it does not
+ * understand, and every rank of a job then looks for GPUs that are not there; here that is an error.
+ * Pure.
+ */
+
+enum {
+    VISIBLE_NAME_MAX = 96 /* bytes of an entry with its zero */
+};
+
+/** One device of the program: a GPU, or a part of one (MIG). */
+struct visible_device {
+    int gpu; /* index in struct gpus; -1: it is not known where it is     */
+    char name
+            [VISIBLE_NAME_MAX]; /* what the variable calls it: "3", "GPU-...", "MIG-..." */
+};
+
+struct visible {
+    const char *variable; /* that narrows the list further: "CUDA_VISIBLE_DEVICES" */
+    size_t count;
+    struct visible_device items[GPUS_MAX]; /* in the program's order */
+};
+
+/**
+ * The devices that a program with this environment would see.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (a variable names a device that is not there, or
+ *         twice, or more than GPUS_MAX; the error says which)
+ */
+TUTTI_MUST_USE tutti_status visible_read(
+        struct visible *visible, const struct gpus *gpus, char *const *environment);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * GPUs in the files of the kernel.
- */
 #include "launcher/bind/pci.h"
 
 #include <dirent.h>

@@ -1,6 +1,3 @@
-/*
- * The discovery script.
- */
 #include "launcher/elastic/discovery.h"
 
 #include <stdio.h>

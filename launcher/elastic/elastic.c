@@ -1,6 +1,3 @@
-/*
- * An elastic job.
- */
 #include "launcher/elastic/elastic.h"
 
 #include <errno.h>
@@ -17,17 +14,17 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "launcher/arguments.h"
 #include "launcher/elastic/discovery.h"
 #include "launcher/elastic/judge.h"
 #include "launcher/elastic/members.h"
-#include "launcher/environment.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/program.h"
 #include "launcher/session/server.h"
 #include "launcher/signals.h"
-#include "launcher/starter/job_network.h"
 
 enum {
     KEEPERS_END_MS = 1000, /* that keepers have to end in */
@@ -215,13 +212,13 @@ static int64_t next(void *owner, const struct job *job)
 
 /* ------------------------------------------------------- between generations */
 
-static bool starter_names(const void *context, const char *host)
+static bool launcher_names(const void *context, const char *host)
 {
     const struct job *job = context;
-    const size_t kept = starter_output_kept(&job->launcher.output);
+    const size_t kept = launcher_output_kept(&job->launcher.output);
 
     for (size_t i = 0; i < kept; i++) {
-        if (judge_names(starter_output_line(&job->launcher.output, i), host)) {
+        if (judge_names(launcher_output_line(&job->launcher.output, i), host)) {
             return true;
         }
     }
@@ -248,7 +245,7 @@ static bool end(void *owner, const struct job *job)
         .cause = &job->cause,
         .hosts = &elastic->now.hosts,
         .orphan = job->launcher.has_orphan ? job->launcher.orphan : -1,
-        .names = starter_names,
+        .names = launcher_names,
         .context = job,
     };
 
@@ -320,8 +317,7 @@ static int wait_for_slots(
     if (ranks < need) {
         (void)fprintf(stderr,
                 "tuttirun: within the %g s of --elastic-timeout there were not %d "
-                "slots, "
-                "but %d\n",
+                "slots, but %d\n",
                 elastic->options->elastic_timeout_ms / 1000.0, need, ranks);
         return EXIT_LAUNCHER;
     }
@@ -395,7 +391,7 @@ static int run_next(struct elastic *elastic)
                 &elastic->now, &placement, &elastic->hooks, elastic->environment);
     }
     host_list_fini(&elastic->now.hosts);
-    /* What starters left behind has become ours. */
+    /* What MPI launchers left behind has become ours. */
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
     return result;

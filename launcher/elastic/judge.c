@@ -1,6 +1,3 @@
-/*
- * How a generation has ended, and which hosts are to blame.
- */
 #include "launcher/elastic/judge.h"
 
 #include <stdio.h>
@@ -32,7 +29,7 @@ enum judge_verdict judge_end(const struct judge_facts *facts)
     case CAUSE_NONE:
         return any_leaves(facts->ranks) ? JUDGE_LEFT : JUDGE_FINISHED;
     case CAUSE_RANK:
-    case CAUSE_STARTER:
+    case CAUSE_MPI_LAUNCHER:
     case CAUSE_START:
         return could_run(facts) ? JUDGE_FAILED : JUDGE_FATAL;
     case CAUSE_TIMEOUT:
@@ -64,7 +61,7 @@ static bool has_committed(const struct judge_facts *facts)
     return false;
 }
 
-/* The host of a rank: starters fill slots in the order of the list. */
+/* The host of a rank: MPI launchers fill slots in the order of the list. */
 static const char *host_of(const struct judge_facts *facts, int rank)
 {
     for (size_t i = 0; i < facts->hosts->count; i++) {
@@ -102,7 +99,7 @@ static void blame_rank(
     }
 }
 
-/* Hosts where ranks are missing: those that the starter complains of, or else all of them. */
+/* Hosts where ranks are missing: those that the MPI launcher complains of, or else all of them. */
 static void blame_absent(
         const struct judge_facts *facts, struct members *members, int64_t now)
 {

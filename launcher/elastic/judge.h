@@ -18,8 +18,8 @@ struct judge_facts {
     const struct cause *cause;
     const struct host_list
             *hosts; /* on whose slots they were, in order; empty: this machine */
-    int orphan; /* rank whose starter's daemon died first; -1: none    */
-    /* True when the starter named a host in what it said. */
+    int orphan; /* rank whose MPI launcher's daemon died first; -1: none    */
+    /* True when the MPI launcher named a host in what it said. */
     bool (*names)(const void *context, const char *host);
     const void *context;
 };

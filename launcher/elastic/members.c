@@ -1,6 +1,3 @@
-/*
- * The hosts of an elastic job.
- */
 #include "launcher/elastic/members.h"
 
 #include <stdio.h>

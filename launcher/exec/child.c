@@ -1,6 +1,3 @@
-/*
- * A program as a child.
- */
 #include "launcher/exec/child.h"
 
 #include <errno.h>

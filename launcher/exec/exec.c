@@ -1,6 +1,3 @@
-/*
- * tuttirun --exec: its flags, and what it does when no tuttirun listens.
- */
 #include "launcher/exec/exec.h"
 
 #include <errno.h>
@@ -13,15 +10,13 @@
 #include "base/text.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
-#include "launcher/environment.h"
 #include "launcher/exec/rank.h"
-#include "launcher/exec/supervisor.h"
 #include "launcher/exit_status.h"
+#include "launcher/mpi_launcher/job_network.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/program.h"
 #include "launcher/session/link.h"
 #include "launcher/signals.h"
-#include "launcher/starter/job_network.h"
-#include "launcher/starter/mpi_collectives.h"
 
 /* Reads "FLAG VALUE" at *argv, which moves behind it. */
 static tutti_status read_choice(char *const **argv, const char *choices, int *index)
@@ -61,8 +56,7 @@ static tutti_status read_flag(char *const **argv, struct exec_plan *plan)
     }
     return error_set(TUTTI_ERR_INVALID,
             "--exec does not know %s: --verbose, --bind, --gpus-visible and -- may "
-            "stand "
-            "before the program",
+            "stand before the program",
             name);
 }
 

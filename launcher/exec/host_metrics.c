@@ -1,6 +1,3 @@
-/*
- * The metrics of all ranks of a host.
- */
 #include "launcher/exec/host_metrics.h"
 
 #include <errno.h>
@@ -18,7 +15,7 @@
 #include "base/mem.h"
 #include "base/passing.h"
 #include "base/recorder.h"
-#include "launcher/session/sha256.h"
+#include "launcher/session/proof.h"
 
 enum {
     RANKS_MAX = 1 << 14, /* of a host */
@@ -257,7 +254,7 @@ static void note(char trouble[LINE_MAX], tutti_status status)
 }
 
 void host_metrics_begin(struct host_metrics *host, struct loop *loop,
-        const struct rank *rank, const char *secret, int recording,
+        const struct rank_place *rank, const char *secret, int recording,
         char trouble[LINE_MAX])
 {
     trouble[0] = '\0';

@@ -51,7 +51,7 @@ struct host_metrics {
  * @param[out] trouble  what does not work, in words; "": nothing
  */
 void host_metrics_begin(struct host_metrics *host, struct loop *loop,
-        const struct rank *rank, const char *secret, int recording,
+        const struct rank_place *rank, const char *secret, int recording,
         char trouble[LINE_MAX]);
 /** Does what is due. @param[out] trouble  as above */
 void host_metrics_step(struct host_metrics *host, int64_t now, char trouble[LINE_MAX]);

@@ -10,7 +10,9 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/session/link_address.h"
+#include "launcher/arguments.h"
+#include "launcher/exec/uplink.h"
+#include "launcher/session/link.h"
 #include "launcher/session/meet.h"
 
 /** Its name as a process, by which the end of a generation spares it. */
@@ -18,6 +20,9 @@
 
 /** How a keeper meets tuttirun: the secret is the token of the job. */
 extern const struct meet_protocol keeper_protocol;
+
+struct elastic_control;
+struct uplink;
 
 struct keeper_plan {
     const char *job; /* identity of the job: no other has the same   */
@@ -32,5 +37,26 @@ struct keeper_plan {
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (there is no keeper, and none could be started)
  */
 TUTTI_MUST_USE tutti_status keeper_get(const struct keeper_plan *plan, int *fd);
+
+/** With fd -1, and else zeroed, there is none. */
+struct keep {
+    int fd; /* owned; inherited by the program        */
+    struct elastic_control *control; /* mapped */
+    uint32_t generation; /* of the job */
+};
+
+/**
+ * Gets it of the keeper of this host, and tells the program by ELASTIC_VARIABLE.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (the MPI launcher does not say which of the
+ *         host's ranks this is)
+ */
+TUTTI_MUST_USE tutti_status keep_open(
+        struct keep *keep, const struct uplink *uplink, struct arguments *environment);
+void keep_fini(struct keep *keep);
+
+/** Tells the rank (tutti_notice). */
+void keep_notice(struct keep *keep, uint32_t notice);
+/** The newest commit that counts; 0: none. */
+uint64_t keep_committed(const struct keep *keep);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * A stream of bytes as lines for a console.
- */
 #include "launcher/exec/lines.h"
 
 #include <assert.h>
@@ -8,6 +5,67 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+
+static const int64_t second = 1000000000;
+
+void rate_init(struct rate *rate, uint64_t per_second, int64_t now)
+{
+    /* More than this is no limit, and would overflow. */
+    if (per_second > (uint64_t)1 << 32) {
+        per_second = 0;
+    }
+    *rate = (struct rate){
+        .per_second = per_second,
+        .credit = (int64_t)per_second,
+        .filled = now,
+    };
+}
+
+static void fill(struct rate *rate, int64_t now)
+{
+    int64_t full = (int64_t)rate->per_second;
+    int64_t passed = now - rate->filled;
+    int64_t more;
+
+    if (passed >= 2 * second) {
+        rate->credit = full;
+        rate->filled = now;
+        return;
+    }
+    more = (int64_t)((double)full * (double)passed / (double)second);
+    if (more > 0) {
+        rate->credit = rate->credit + more > full ? full : rate->credit + more;
+        rate->filled = now;
+    }
+}
+
+bool rate_take(struct rate *rate, size_t bytes, int64_t now)
+{
+    if (rate->per_second == 0) {
+        return true;
+    }
+    fill(rate, now);
+    if (rate->credit <= 0) {
+        rate->dropping = rate->dropped == 0 ? now : rate->dropping;
+        rate->dropped++;
+        return false;
+    }
+    rate->credit -= (int64_t)bytes;
+    return true;
+}
+
+int64_t rate_due(const struct rate *rate)
+{
+    return rate->dropped > 0 ? rate->dropping + second : INT64_MAX;
+}
+
+uint64_t rate_told(struct rate *rate)
+{
+    uint64_t dropped = rate->dropped;
+
+    rate->dropped = 0;
+    return dropped;
+}
 
 static const char cut_mark[] = " [cut]\n";
 
@@ -200,4 +258,29 @@ void lines_end(struct lines *lines)
     lines->is_cut = false;
     lines->is_shown = false;
     lines->after_return = false;
+}
+
+static void drop_first(struct tail *tail)
+{
+    const char *end = memchr(tail->text, '\n', tail->len);
+    size_t len = end == NULL ? tail->len : (size_t)(end - tail->text) + 1;
+
+    memmove(tail->text, tail->text + len, tail->len - len);
+    tail->len -= len;
+    tail->count--;
+}
+
+void tail_add(struct tail *tail, const char *line, size_t len)
+{
+    if (len > LINK_TAIL_MAX) {
+        line += len - LINK_TAIL_MAX;
+        len = LINK_TAIL_MAX;
+    }
+    while (tail->count > 0 &&
+            (tail->count == LINK_TAIL_LINES || tail->len + len > LINK_TAIL_MAX)) {
+        drop_first(tail);
+    }
+    memcpy(tail->text + tail->len, line, len);
+    tail->len += len;
+    tail->count++;
 }

@@ -1,5 +1,6 @@
 /*
- * A stream of bytes as lines for a console. Pure: bytes in, lines out.
+ * A stream of bytes as lines for a console, how many bytes of them per second are shown, and the last of
+ * them. Pure.
  *
  * What a carriage return ends is an update of the same line (a progress bar): of updates
  * that follow each other quickly only the latest is shown. Lines are never cut inside of
@@ -13,6 +14,25 @@
 #include <stdint.h>
 
 #include <tutti/tutti.h>
+
+#include "launcher/session/link.h"
+
+/** A bucket that holds one second's worth. */
+struct rate {
+    uint64_t per_second; /* bytes; 0: no limit                              */
+    int64_t credit; /* bytes that may pass now; below 0 after a long line */
+    int64_t filled; /* when credit was last added, ns                  */
+    int64_t dropping; /* when the first of dropped was dropped, ns       */
+    uint64_t dropped; /* lines since rate_told()                         */
+};
+
+void rate_init(struct rate *rate, uint64_t per_second, int64_t now);
+/** True: the line may be shown. False: it was counted. */
+bool rate_take(struct rate *rate, size_t bytes, int64_t now);
+/** When what was dropped should be told; INT64_MAX: nothing was. */
+int64_t rate_due(const struct rate *rate);
+/** Lines dropped since the last call. */
+uint64_t rate_told(struct rate *rate);
 
 enum {
     LINES_SHOWN_MAX = 1 << 16, /* bytes of a line with its newline                  */
@@ -52,5 +72,15 @@ void lines_tick(struct lines *lines, int64_t now);
 int64_t lines_due(const struct lines *lines);
 /** Shows what is left; the next bytes begin a line. */
 void lines_end(struct lines *lines);
+
+/** Zeroed is valid and empty. */
+struct tail {
+    char text[LINK_TAIL_MAX]; /* whole lines, but the first may lack its start */
+    size_t len; /* bytes                                         */
+    size_t count; /* lines, at most LINK_TAIL_LINES                */
+};
+
+/** Adds a line with its newline; the oldest ones go. */
+void tail_add(struct tail *tail, const char *line, size_t len);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * The files of a rank's output.
- */
 #include "launcher/exec/logs.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * Reads /proc/PID: stat, wchan, syscall, status, and those of its threads.
- */
 #include "launcher/exec/look.h"
 
 #include <dirent.h>

@@ -1,6 +1,3 @@
-/*
- * Whether the kernel has killed because memory ran out.
- */
 #include "launcher/exec/oom.h"
 
 #include <stdio.h>

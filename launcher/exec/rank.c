@@ -1,5 +1,5 @@
 /*
- * Which rank this process is. Of several starters the inner one counts: mpirun inside of
+ * Which rank this process is. Of several MPI launchers the inner one counts: mpirun inside of
  * a Slurm job starts its ranks with Slurm's variables as well.
  */
 #include "launcher/exec/rank.h"
@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "launcher/arguments.h"
-#include "launcher/environment.h"
 
 enum {
     TASKS_LIMIT = 1 << 20 /* more tasks on a node are a mistake */
@@ -46,7 +45,7 @@ static int read_tasks(const char *text, int node)
     return 0;
 }
 
-static void read_slurm_node(struct rank *rank, char *const *environment)
+static void read_slurm_node(struct rank_place *rank, char *const *environment)
 {
     const char *tasks = environment_get(environment, "SLURM_STEP_TASKS_PER_NODE");
     int node;
@@ -56,10 +55,10 @@ static void read_slurm_node(struct rank *rank, char *const *environment)
     }
 }
 
-static const struct starter_names {
+static const struct launcher_names {
     const char *rank, *size, *local_rank, *local_size; /* NULL: it has none */
     bool is_slurm; /* its local size is in a list       */
-} starters[] = {
+} launchers[] = {
     { .rank = "OMPI_COMM_WORLD_RANK",
             .size = "OMPI_COMM_WORLD_SIZE",
             .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -83,8 +82,8 @@ static int read_number(char *const *environment, const char *name, int min)
                                                                                : -1;
 }
 
-static void read_place(
-        struct rank *rank, char *const *environment, const struct starter_names *names)
+static void read_place(struct rank_place *rank, char *const *environment,
+        const struct launcher_names *names)
 {
     rank->local_rank = read_number(environment, names->local_rank, 0);
     rank->local_size = read_number(environment, names->local_size, 1);
@@ -98,15 +97,17 @@ static void read_place(
 }
 
 /*
- * The first starter whose rank is known; the place on the host may be told by another
+ * The first MPI launcher whose rank is known; the place on the host may be told by another
  * one: srun with --mpi=pmi2 sets PMI_RANK, and says the rest as Slurm.
  */
-struct rank rank_read(char *const *environment)
+struct rank_place rank_read(char *const *environment)
 {
-    struct rank rank = { .rank = -1, .size = -1, .local_rank = -1, .local_size = -1 };
+    struct rank_place rank = {
+        .rank = -1, .size = -1, .local_rank = -1, .local_size = -1
+    };
 
-    for (size_t i = 0; i < sizeof starters / sizeof starters[0]; i++) {
-        const struct starter_names *names = &starters[i];
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const struct launcher_names *names = &launchers[i];
 
         if (rank.rank < 0) {
             rank.rank = read_number(environment, names->rank, 0);
@@ -122,7 +123,7 @@ struct rank rank_read(char *const *environment)
     return rank;
 }
 
-void rank_tell_horovod(const struct rank *rank, struct arguments *environment)
+void rank_tell_horovod(const struct rank_place *rank, struct arguments *environment)
 {
     const struct {
         const char *name;

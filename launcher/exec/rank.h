@@ -1,10 +1,10 @@
 /*
- * Which rank this process is, by the variables of the starter that started it. Pure.
+ * Which rank this process is, by the variables of the MPI launcher that started it. Pure.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_RANK_H
 #define TUTTI_LAUNCHER_EXEC_RANK_H
 
-struct rank {
+struct rank_place {
     int rank, size; /* in the job; -1: unknown                                     */
     int local_rank, local_size; /* on its host, both known or both -1                */
 };
@@ -12,12 +12,12 @@ struct rank {
 struct arguments;
 
 /** Looks at the variables of Open MPI, MPICH's Hydra, PMIx and Slurm. */
-struct rank rank_read(char *const *environment);
+struct rank_place rank_read(char *const *environment);
 
 /**
  * Under --horovod, which has put HOROVOD_CONTROLLER there: adds HOROVOD_RANK, _SIZE, _LOCAL_RANK and
  * _LOCAL_SIZE, which scripts look at before init(), as far as they are known.
  */
-void rank_tell_horovod(const struct rank *rank, struct arguments *environment);
+void rank_tell_horovod(const struct rank_place *rank, struct arguments *environment);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * One stream of a rank's output.
- */
 #include "launcher/exec/rank_output.h"
 
 #include <assert.h>

@@ -14,8 +14,6 @@
 #include "base/wire.h"
 #include "launcher/exec/lines.h"
 #include "launcher/exec/logs.h"
-#include "launcher/exec/rate.h"
-#include "launcher/exec/tail.h"
 
 /** How a stream is handled. */
 struct output_plan {

@@ -24,8 +24,6 @@
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
-#include "launcher/exec/supervisor_parts.h"
-#include "launcher/exec/wrapper.h"
 #include "launcher/exit_status.h"
 
 static void read_signals(struct supervisor *supervisor, int64_t now)
@@ -244,19 +242,19 @@ static void finish(struct supervisor *supervisor)
 static void end_daemon(const struct supervisor *supervisor)
 {
     static const char *const daemons[] = { "orted", "prted", "hydra_pmi_proxy" };
-    const pid_t starter = supervisor->launcher.pid;
+    const pid_t launcher = supervisor->launcher.pid;
 
     for (size_t i = 0; i < sizeof daemons / sizeof daemons[0]; i++) {
         if (supervisor->was_cut_off && !supervisor->launcher.is_gone &&
-                process_is_named(starter, daemons[i])) {
-            (void)kill(starter, SIGTERM);
+                process_is_named(launcher, daemons[i])) {
+            (void)kill(launcher, SIGTERM);
         }
     }
 }
 
 /* Behind its wrapper, whose parent was the MPI launcher; returns the exit status. */
 static int run(
-        const struct exec_plan *plan, const char *join, pid_t starter, int wrapper_fd)
+        const struct exec_plan *plan, const char *join, pid_t launcher, int wrapper_fd)
 {
     struct supervisor *supervisor = mem_calloc(1, sizeof *supervisor);
     int result = EXIT_LAUNCHER;
@@ -266,7 +264,7 @@ static int run(
         return EXIT_LAUNCHER;
     }
     supervisor->plan = plan;
-    supervisor->launcher.pid = starter;
+    supervisor->launcher.pid = launcher;
     supervisor->launcher.wrapper = getppid();
     supervisor->launcher.pidfd = -1;
     supervisor->leftovers.guardian_fd = -1;
@@ -304,7 +302,7 @@ static int run(
 
 int supervisor_run(const struct exec_plan *plan, const char *join)
 {
-    const pid_t starter = getppid();
+    const pid_t launcher = getppid();
     int exit_status = EXIT_LAUNCHER;
     int wrapper_fd;
 
@@ -313,5 +311,5 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
                 tutti_last_error());
         return EXIT_LAUNCHER;
     }
-    return wrapper_fd < 0 ? exit_status : run(plan, join, starter, wrapper_fd);
+    return wrapper_fd < 0 ? exit_status : run(plan, join, launcher, wrapper_fd);
 }

@@ -9,13 +9,44 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "launcher/exec/procs.h"
-#include "launcher/exec/supervisor_parts.h"
+#include "launcher/exec/supervisor.h"
 #include "launcher/program.h"
 
 /* Each look reads 64 KiB of a stream, 4 KiB of a terminal: no pipe holds more. */
 static const unsigned looks_max = 64;
 /* Between two rounds of SIGKILL: what was being forked escapes the first. */
 static const int64_t kill_again_ns = 50000000;
+
+bool ending_was_asked(uint64_t signals)
+{
+    return (signals &
+                   (ending_signal(SIGTERM) | ending_signal(SIGINT) |
+                           ending_signal(SIGHUP) | ending_signal(SIGQUIT))) != 0;
+}
+
+void ending_describe(const struct ending *ending, struct link_exited *exited)
+{
+    int status = ending->wait_status;
+    bool by_signal = WIFSIGNALED(status);
+
+    exited->was_stopped = ending->was_stopped || ending_was_asked(ending->signals);
+    if (ending->setup_errno != 0) {
+        exited->ending = LINK_ENDED_SETUP;
+        exited->value = (uint32_t)ending->setup_errno;
+    } else if (ending->exec_errno != 0) {
+        exited->ending = LINK_ENDED_EXEC;
+        exited->value = (uint32_t)ending->exec_errno;
+    } else if (by_signal) {
+        exited->ending = LINK_ENDED_SIGNAL;
+        exited->value = (uint32_t)WTERMSIG(status);
+        exited->dumped_core = WCOREDUMP(status);
+        exited->was_stopped = exited->was_stopped ||
+                (ending->signals & ending_signal(WTERMSIG(status))) != 0;
+    } else {
+        exited->ending = LINK_ENDED_EXIT;
+        exited->value = (uint32_t)WEXITSTATUS(status);
+    }
+}
 
 static void send_to_all(struct supervisor *supervisor, int signal)
 {

@@ -9,7 +9,7 @@
 
 #include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
-#include "launcher/exec/supervisor_parts.h"
+#include "launcher/exec/supervisor.h"
 
 static const int64_t suspect_ns = LINK_SUSPECT_MS * SUPERVISOR_MILLISECOND;
 static const double second = 1e9;
@@ -55,8 +55,8 @@ static void suspect_tuttirun(struct supervisor *supervisor)
 
     (void)snprintf(text, sizeof text,
             "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
-            "its "
-            "host was stopped; the job ends after %g s of that (--heartbeat-timeout)",
+            "its host was stopped; the job ends after %g s of that "
+            "(--heartbeat-timeout)",
             (double)(supervisor->looked - supervisor->uplink.heard) / second,
             (double)supervisor->uplink.orders.silent_ns / second);
     failure_page_suspect(&supervisor->failure_page, text);

@@ -17,10 +17,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/recorder.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
-#include "launcher/exec/supervisor_parts.h"
+#include "launcher/exec/supervisor.h"
 #include "launcher/process.h"
 
 enum {

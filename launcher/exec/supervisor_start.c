@@ -17,14 +17,13 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
-#include "launcher/environment.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
-#include "launcher/exec/supervisor_parts.h"
-#include "launcher/starter/job_network.h"
-#include "launcher/starter/mpi_collectives.h"
+#include "launcher/exec/supervisor.h"
+#include "launcher/mpi_launcher/job_network.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 
 enum {
     NICE_WANTED = -10, /* a supervisor's, which sleeps but for its heartbeats   */
@@ -129,7 +128,7 @@ static void add_keep(struct supervisor *supervisor, struct arguments *environmen
 static tutti_status bind_program(
         struct supervisor *supervisor, struct arguments *environment)
 {
-    const struct rank *rank = &supervisor->plan->rank;
+    const struct rank_place *rank = &supervisor->plan->rank;
     const struct bind_request request = {
         .index = rank->local_rank,
         .count = rank->local_size,

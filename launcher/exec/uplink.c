@@ -1,16 +1,196 @@
-/*
- * The connection of a supervisor to tuttirun.
- */
 #include "launcher/exec/uplink.h"
 
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/clock.h"
+#include "base/error.h"
+#include "launcher/session/connect.h"
+#include "launcher/session/link.h"
+
+enum {
+    HOST_BYTES = 256
+};
+
+static const int64_t millisecond = 1000000;
+static const int64_t again_ns = 20000000;
+/*
+ * More time for the WELCOME: from HELLO on tuttirun counts on us, and giving up would end the job, although
+ * it may only be busy with thousands of others.
+ */
+static const int64_t welcome_ns = 20000000000;
+
+static tutti_status fail_to_reach(const struct link_address *address, int reason)
+{
+    char list[LINK_JOIN_MAX] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < address->count && len < sizeof list; i++) {
+        int added = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ",
+                address->addresses[i]);
+
+        len += added < 0 ? 0 : (size_t)added;
+    }
+    errno = reason;
+    return error_set_errno(TUTTI_ERR_SYSTEM,
+            "cannot reach tuttirun at %s, port %d (choose a network that all hosts "
+            "share with --nic)",
+            list, address->port);
+}
+
+static tutti_status reach(
+        const struct link_address *address, int64_t deadline, struct session *session)
+{
+    struct connect_addresses addresses = { .count = 0 };
+    char port[16];
+
+    (void)snprintf(port, sizeof port, "%d", address->port);
+    errno = EADDRNOTAVAIL;
+    for (size_t i = 0; i < address->count; i++) {
+        (void)connect_add(&addresses, address->addresses[i], port,
+                AI_NUMERICHOST | AI_NUMERICSERV);
+    }
+    *session = session_of(
+            connect_any(&addresses, deadline), address->token, LINK_TOKEN_BYTES);
+    return session_is_lost(session) ? fail_to_reach(address, errno) : TUTTI_OK;
+}
+
+static void put_hello(struct wire_writer *out, const struct rank_place *rank)
+{
+    char host[HOST_BYTES] = "";
+    struct link_message message = {
+        .type = LINK_HELLO,
+        .hello = { .rank = rank->rank,
+                .size = rank->size,
+                .local_rank = rank->local_rank,
+                .local_size = rank->local_size,
+                .pid = (uint64_t)getpid() },
+    };
+
+    (void)gethostname(host, sizeof host - 1);
+    message.hello.host = link_text_of(host);
+    link_put_body(out, &message);
+}
+
+static bool copy_text(char *to, size_t capacity, struct link_text text)
+{
+    return snprintf(to, capacity, "%.*s", (int)text.len, text.text) < (int)capacity;
+}
+
+static tutti_status take_orders(const struct frame *frame, struct orders *orders)
+{
+    struct link_message message;
+    const struct link_welcome *welcome = &message.welcome;
+    struct wire_reader in;
+
+    wire_reader_init(&in, frame->body, frame->len);
+    if (!link_get_body(&in, LINK_WELCOME, &message)) {
+        return error_set(TUTTI_ERR_PROTOCOL, "what tuttirun wants is malformed");
+    }
+    *orders = (struct orders){
+        .beat_ns = (int64_t)welcome->beat_ms * millisecond,
+        .silent_ns = (int64_t)welcome->silent_ms * millisecond,
+        .kill_ms = welcome->kill_ms,
+        .output_rate = welcome->output_rate,
+        .forward = { welcome->forward[0], welcome->forward[1] },
+        .generation = welcome->generation,
+        .keeper_port = (uint16_t)welcome->keeper_port,
+        .tells = welcome->tells,
+        .metrics = { .port = (int)welcome->metrics_port,
+                .interval_ns = (int64_t)welcome->metrics_ms * millisecond },
+    };
+    if (!copy_text(orders->job, sizeof orders->job, welcome->job) ||
+            !copy_text(orders->log_folder, sizeof orders->log_folder,
+                    welcome->log_folder) ||
+            !copy_text(orders->metrics.address, sizeof orders->metrics.address,
+                    welcome->metrics_address) ||
+            !copy_text(orders->metrics.file, sizeof orders->metrics.file,
+                    welcome->metrics_file)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "the job's name or the path of its logs is too long");
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status explain(enum meet_outcome outcome)
+{
+    static const char *const what[] = {
+        [MEET_CLOSED] = "tuttirun has closed the connection",
+        [MEET_SILENT] = "tuttirun accepts a connection but says nothing",
+        [MEET_OTHER] = "tuttirun says something else than was expected",
+        [MEET_REFUSED] = "tuttirun says something else than was expected",
+    };
+
+    switch (outcome) {
+    case MEET_UNPROVEN:
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "what answers at the address of tuttirun does not know the secret of "
+                "the job");
+    case MEET_FAILED:
+        return TUTTI_ERR_SYSTEM;
+    case MEET_CLOSED:
+    case MEET_SILENT:
+    case MEET_OTHER:
+    case MEET_REFUSED:
+        return error_set(outcome == MEET_SILENT ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PROTOCOL,
+                "%s: is the same version of tutti installed on all hosts? (here %s)",
+                what[outcome], tutti_version());
+    case MEET_OK:
+        break;
+    }
+    return TUTTI_OK;
+}
+
+enum meet_outcome handshake_meet(const struct link_address *address,
+        const struct handshake_offer *offer, int64_t deadline, struct session *session,
+        struct frame *frame)
+{
+    enum meet_outcome outcome;
+
+    *session = (struct session){ .fd = -1 };
+    do {
+        session_fini(session);
+        if (reach(address, deadline, session) != TUTTI_OK) {
+            return MEET_FAILED;
+        }
+        outcome = meet_wait(session, deadline);
+        if (outcome == MEET_OK) {
+            outcome = meet_join(session, offer->protocol, offer->hello, offer->len,
+                    deadline + welcome_ns, frame);
+        }
+        clock_sleep_ns(outcome == MEET_CLOSED ? again_ns : 0);
+    } while (outcome == MEET_CLOSED && clock_ns() < deadline);
+    return outcome;
+}
+
+tutti_status handshake(const struct link_address *address,
+        const struct rank_place *rank, int64_t deadline, struct session *session,
+        struct orders *orders)
+{
+    struct wire_writer hello = { .data = NULL };
+    struct handshake_offer offer = { .protocol = &link_protocol };
+    enum meet_outcome outcome;
+    struct frame frame;
+
+    *session = (struct session){ .fd = -1 };
+    put_hello(&hello, rank);
+    offer.hello = hello.data;
+    offer.len = hello.len;
+    outcome = hello.failed ? MEET_CLOSED
+                           : handshake_meet(address, &offer, deadline, session, &frame);
+    wire_writer_fini(&hello);
+    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome);
+}
 
 static const int64_t patience_ns = 10000000000;
 
 const struct uplink uplink_none = { .session.fd = -1, .beat_due = INT64_MAX };
 
 tutti_status uplink_join(
-        struct uplink *uplink, const char *join, const struct rank *rank)
+        struct uplink *uplink, const char *join, const struct rank_place *rank)
 {
     tutti_status status;
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "launcher/arguments.h"
 #include "launcher/bind/pci.h"
-#include "launcher/environment.h"
 #include "launcher/hosts/resolver.h"
 
 static tutti_status resolve(
@@ -45,8 +45,7 @@ static tutti_status resolve(
             (address == NULL || strlen(address) >= sizeof place->first)) {
         return error_set(TUTTI_ERR_INVALID,
                 "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, so the main "
-                "node "
-                "is not known");
+                "node is not known");
     }
     if (nodes == 1) {
         const int slots = facts->options->slots_per_host;

@@ -56,8 +56,7 @@ static tutti_status read_hosts(
     }
     return error_set(TUTTI_ERR_INVALID,
             "LSF job %s: none of LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS and LSB_HOSTS is "
-            "set, so "
-            "its hosts are not known; name them with -H",
+            "set, so its hosts are not known; name them with -H",
             resolver_get(facts, "LSB_JOBID"));
 }
 

@@ -1,6 +1,3 @@
-/*
- * What the sources of hosts have in common.
- */
 #include "launcher/hosts/resolver.h"
 
 #include <stdarg.h>
@@ -8,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 const char *resolver_get(const struct source_facts *facts, const char *name)
 {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/hosts/resolver.h"
 #include "launcher/process.h"
 #include "launcher/program.h"

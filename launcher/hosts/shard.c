@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/hosts/resolver.h"
 
 /* The variables of a scheduler; a name is NULL where it has none. */

@@ -74,22 +74,19 @@ static tutti_status check_view(
     if (parts != NULL && strcmp(parts, "1") != 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "Slurm job %s is heterogeneous (SLURM_HET_SIZE=%s), which tuttirun "
-                "does "
-                "not take as one world; name the hosts of one part with -H",
+                "does not take as one world; name the hosts of one part with -H",
                 view->job, parts);
     }
     if (view->hosts == NULL) {
         return error_set(TUTTI_ERR_INVALID,
                 "Slurm job %s: %s is not set, so its hosts are not known; name them "
-                "with "
-                "-H",
+                "with -H",
                 view->job, view->hosts_name);
     }
     if (view->is_step && tasks > 1) {
         return error_set(TUTTI_ERR_INVALID,
                 "srun started tuttirun %d times (SLURM_STEP_NUM_TASKS); start it once, "
-                "in "
-                "sbatch or salloc, or start the program itself with srun",
+                "in sbatch or salloc, or start the program itself with srun",
                 tasks);
     }
     return tasks < 0 ? TUTTI_ERR_INVALID : TUTTI_OK;
@@ -147,8 +144,7 @@ static tutti_status gpus_per_host(const struct source_facts *facts,
         /* A step may have less than the job, which two of them describe. */
         return error_set(TUTTI_ERR_INVALID,
                 "SLURM_GPUS_ON_NODE=%lld, SLURM_GPUS_PER_NODE=%lld and SLURM_GPUS=%lld "
-                "(0: "
-                "not set) do not say how many GPUs each of %zu hosts has; give -H "
+                "(0: not set) do not say how many GPUs each of %zu hosts has; give -H "
                 "host:N,... or --slots-per-host",
                 (long long)counts[0], (long long)counts[1], (long long)counts[2],
                 hosts);

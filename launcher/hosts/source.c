@@ -1,6 +1,3 @@
-/*
- * The sources of hosts in their order of precedence.
- */
 #include "launcher/hosts/source.h"
 
 #include <arpa/inet.h>
@@ -79,8 +76,7 @@ static tutti_status check_allocated(
         }
         return error_set(TUTTI_ERR_INVALID,
                 "host %s is not one of %s, which has %s%s; without -H all its hosts "
-                "are "
-                "taken",
+                "are taken",
                 name, allocation->source, allocation->hosts.hosts[0].name,
                 allocation->hosts.count > 1 ? " and others" : "");
     }

@@ -236,8 +236,7 @@ static tutti_status set_join(const struct cluster *cluster)
     if ((size_t)cluster->count != hosts->count) {
         return error_set(TUTTI_ERR_INVALID,
                 "%s has several processes on one host, each with a tuttirun of its "
-                "own; "
-                "start one tuttirun, and name the hosts with -H",
+                "own; start one tuttirun, and name the hosts with -H",
                 variable);
     }
     *place = (struct join_place){

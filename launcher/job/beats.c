@@ -4,13 +4,11 @@
  * seconds: so silence is reported soon and may be taken back, and it ends the
  * job only when it lasts for --heartbeat-timeout.
  */
-#include "launcher/job/beats.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/report.h"
 
 /* What has changed within one look. */
 struct news {
@@ -118,8 +116,7 @@ static void lose_host(struct job *job, const struct server_link *silent)
     }
     (void)snprintf(detail, sizeof detail,
             all ? "host %s was not heard for %.1f s; the network was cut, or the host "
-                  "or "
-                  "its supervisors stopped"
+                  "or its supervisors stopped"
                 : "its supervisor on host %s was not heard for %.1f s; it was stopped "
                   "or gets no time",
             host, patience_s(job, silent));

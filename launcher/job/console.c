@@ -1,6 +1,3 @@
-/*
- * The console: marked lines, kept until they can be written.
- */
 #include "launcher/job/console.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/report.h"
 #include "launcher/json.h"
 
 enum {

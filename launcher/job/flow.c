@@ -1,6 +1,3 @@
-/*
- * What tuttirun does about failures, signals and time, and how a job ends.
- */
 #include "launcher/job/flow.h"
 
 #include <assert.h>
@@ -17,7 +14,6 @@
 
 #include "base/mem.h"
 #include "launcher/exit_status.h"
-#include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
 
@@ -105,13 +101,13 @@ void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
 
 void flow_show_launcher(struct job *job)
 {
-    size_t kept = starter_output_kept(&job->launcher.output);
+    size_t kept = launcher_output_kept(&job->launcher.output);
     size_t first = job->launcher.output.count - kept;
 
     for (size_t i = size_max(job->launcher.shown, first);
             i < job->launcher.output.count; i++) {
         console_say(&job->console, job->launcher.name, "%s",
-                starter_output_line(&job->launcher.output, i - first));
+                launcher_output_line(&job->launcher.output, i - first));
     }
     job->launcher.shown = job->launcher.output.count;
 }
@@ -312,10 +308,10 @@ static void fail_by_launcher(struct job *job)
     char missing[128];
     int absent = ranks_list(&job->ranks, rank_is_absent, missing, sizeof missing);
 
-    starter_process_words(&job->launcher.process, words, sizeof words);
+    launcher_process_words(&job->launcher.process, words, sizeof words);
     flow_show_launcher(job);
     if (absent > 0) {
-        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_MPI_LAUNCHER, EXIT_LAUNCHER,
                 "%s ended with %s before rank%s %s had started; what it said is "
                 "above%s",
                 job->launcher.name, words, absent == 1 ? "" : "s", missing,
@@ -323,7 +319,7 @@ static void fail_by_launcher(struct job *job)
                         ? ", and tuttirun --check looks at the hosts"
                         : "");
     } else {
-        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_MPI_LAUNCHER, EXIT_LAUNCHER,
                 "%s ended with %s while the job ran", job->launcher.name, words);
     }
 }
@@ -351,7 +347,7 @@ static void fail_by_abort(struct job *job)
     char text[CAUSE_TEXT_MAX];
 
     describe_abort(job, text);
-    flow_fail(job, CAUSE_STARTER, abort_status(job), "%s", text);
+    flow_fail(job, CAUSE_MPI_LAUNCHER, abort_status(job), "%s", text);
 }
 
 /* That a rank stayed outside tutti until it was ended is known when it has been. */
@@ -390,7 +386,7 @@ static void amend_cause(struct job *job)
 {
     if (job->cause.kind == CAUSE_RANK &&
             has_aborted(job, &job->ranks.items[job->cause.rank])) {
-        job->cause.kind = CAUSE_STARTER;
+        job->cause.kind = CAUSE_MPI_LAUNCHER;
         job->cause.rank = -1;
         job->cause.exit_status = abort_status(job);
         describe_abort(job, job->cause.text);
@@ -434,7 +430,7 @@ static bool launcher_ended_ranks(struct job *job, int first)
         return true;
     }
     if (has_lost_daemon(job)) {
-        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_MPI_LAUNCHER, EXIT_LAUNCHER,
                 "the process of %s that started rank %d on host %s has died",
                 job->launcher.name, job->launcher.orphan,
                 ranks_host(&job->ranks, job->launcher.orphan));
@@ -458,8 +454,7 @@ static void settle(struct job *job)
         exit_text_duration(job->beats.slept_ns, slept, sizeof slept);
         flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER,
                 "the launcher itself was stopped for %s, and its ranks ended because "
-                "they "
-                "did not hear it",
+                "they did not hear it",
                 slept);
     } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
         fail_by_rank(job, first);
@@ -470,7 +465,7 @@ static void settle(struct job *job)
         char words[EXIT_TEXT_MAX];
 
         exit_text_end(&job->ranks.items[first], words);
-        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_MPI_LAUNCHER, EXIT_LAUNCHER,
                 "rank %d on host %s %s, but not by tuttirun: %s or its daemon there "
                 "ended",
                 first, ranks_host(&job->ranks, first), words, job->launcher.name);
@@ -639,10 +634,10 @@ static void step_launcher(struct job *job)
 {
     if (!job->launcher.process.has_ended) {
         if (is_due(job, job->launcher.kill_at)) {
-            starter_process_signal(&job->launcher.process, SIGKILL);
+            launcher_process_signal(&job->launcher.process, SIGKILL);
             job->launcher.kill_at = 0;
         } else if (is_due(job, job->launcher.term_at)) {
-            starter_process_signal(&job->launcher.process, SIGTERM);
+            launcher_process_signal(&job->launcher.process, SIGTERM);
             job->launcher.term_at = 0;
             job->launcher.kill_at = after(job, flow_launcher_patience_ms(job));
         }

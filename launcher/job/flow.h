@@ -11,15 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/job/abort_words.h"
 #include "launcher/job/console.h"
 #include "launcher/job/dashboard.h"
 #include "launcher/job/job.h"
+#include "launcher/job/launcher_process.h"
 #include "launcher/job/ranks.h"
 #include "launcher/job/recordings.h"
 #include "launcher/job/report.h"
-#include "launcher/job/starter_output.h"
-#include "launcher/job/starter_process.h"
 #include "launcher/job/top.h"
 #include "launcher/session/server.h"
 
@@ -58,8 +56,8 @@ enum job_watch {
 /** The MPI launcher of the job: mpirun, mpiexec or srun. */
 struct job_launcher {
     char name[64]; /* "mpirun"                                                    */
-    struct starter_process process;
-    struct starter_output output;
+    struct launcher_process process;
+    struct launcher_output output;
     size_t shown; /* lines of its output that were shown                        */
     struct abort_words
             aborted; /* who called MPI_Abort(), by its output and that of ranks */
@@ -178,5 +176,24 @@ int64_t flow_next(const struct job *job);
 int flow_launcher_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
+
+struct job;
+struct options;
+
+/** Between two: --heartbeat-ms, or longer in a wide job, so that all take a few percent of a core. */
+int beats_interval_ms(const struct options *options);
+/** Sends them, and looks for silence, when that is due. */
+void beats_step(struct job *job);
+
+struct job;
+struct meet_hello;
+struct server_link;
+
+/** HELLO; `said` NULL: it is a stranger's. */
+void supervisor_events_hello(struct server_link *link, struct meet_hello *said);
+/** Bytes have come, or the connection has ended. */
+void supervisor_events_read(struct job *job, struct server_link *link, bool is_broken);
+/** Reads what had to wait for room in the console, once there is some. */
+void supervisor_events_resume(struct job *job);
 
 #endif

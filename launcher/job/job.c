@@ -21,15 +21,13 @@
 #include "base/mem.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exit_status.h"
-#include "launcher/job/beats.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/recordings.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
-#include "launcher/job/supervisor_events.h"
-#include "launcher/job/timelines.h"
-#include "launcher/session/link_address.h"
+#include "launcher/mpi_launcher/job_network.h"
+#include "launcher/session/link.h"
 #include "launcher/signals.h"
-#include "launcher/starter/job_network.h"
 
 enum {
     READ_MAX = 4096,
@@ -164,7 +162,7 @@ static tutti_status start_launcher(struct job *job, const char *join)
     status = arguments_status(&environment);
     if (status == TUTTI_OK) {
         job_advance(&job->state, JOB_SPAWNING);
-        status = starter_process_start(
+        status = launcher_process_start(
                 &job->launcher.process, job->plan->command, environment.items);
     }
     arguments_fini(&environment);
@@ -253,10 +251,10 @@ static void read_stream(struct job *job, enum job_watch what, int *fd)
     }
     done = read(*fd, bytes, sizeof bytes);
     if (done > 0) {
-        starter_output_add(
+        launcher_output_add(
                 &job->launcher.output, bytes, (size_t)done, show_launcher_line, job);
     } else if (done == 0 || (errno != EAGAIN && errno != EINTR)) {
-        starter_output_end(&job->launcher.output, show_launcher_line, job);
+        launcher_output_end(&job->launcher.output, show_launcher_line, job);
         loop_close(&job->loop, &job->watches[what], fd);
     }
 }
@@ -348,7 +346,7 @@ static void on_launcher_end(void *context, unsigned ready)
     struct job *job = context;
 
     (void)ready;
-    if (starter_process_reap(&job->launcher.process)) {
+    if (launcher_process_reap(&job->launcher.process)) {
         (void)watch(job, job->launcher.process.pidfd, 0, JOB_LAUNCHER_END);
         /* Its last words come before our line about its end. */
         read_launcher(job);
@@ -549,9 +547,9 @@ static int job_end(struct job *job)
         dashboard_tell_end(job);
     }
     dashboard_end(job);
-    starter_process_fini(&job->launcher.process);
+    launcher_process_fini(&job->launcher.process);
     if (job->cause.kind != CAUSE_NONE) {
-        starter_process_end_rest(flow_launcher_patience_ms(job));
+        launcher_process_end_rest(flow_launcher_patience_ms(job));
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
@@ -579,7 +577,7 @@ int job_run(const struct job_plan *plan)
         .plan = plan,
         .options = plan->options,
         .hooks = plan->hooks,
-        .launcher.process = starter_process_none,
+        .launcher.process = launcher_process_none,
         .cause.rank = -1,
         .server = { .listener.fd = -1, .hangups = -1 },
         .dashboard.http.listener.fd = -1,

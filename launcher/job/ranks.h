@@ -105,4 +105,9 @@ bool rank_is_running(const struct rank *rank);
 int ranks_list(const struct ranks *ranks, bool (*matches)(const struct rank *rank),
         char *text, size_t capacity);
 
+/** True when a text is such a list. */
+bool rank_list_is_valid(const char *text);
+/** True when a valid list, or NULL, which is all ranks, names a rank. */
+bool rank_list_has(const char *text, int rank);
+
 #endif

@@ -13,6 +13,7 @@
 #include "launcher/session/link.h"
 
 struct job;
+struct server_link;
 
 enum {
     RECORDINGS_PATH_MAX = 4096
@@ -46,5 +47,17 @@ void recordings_drop(struct job *job);
  * that: it is just being started), TUTTI_ERR_SYSTEM
  */
 TUTTI_MUST_USE tutti_status recordings_ask_process(int pid);
+
+/*
+ * Timelines of ranks (lib/run/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
+ * in all ranks, and FILE.json is made of them when the job ends.
+ */
+
+/** Begins them where they are off, ends them where they are on. False: the job has none. */
+bool timelines_toggle(struct job *job);
+/** Tells a supervisor that comes what the others have been told. */
+void timelines_send(struct job *job, struct server_link *link);
+/** The job is over. */
+void timelines_end(struct job *job);
 
 #endif

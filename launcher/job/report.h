@@ -5,11 +5,25 @@
 #define TUTTI_LAUNCHER_JOB_REPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <tutti/tutti.h>
 
 #include "launcher/job/ranks.h"
+
+enum {
+    EXIT_TEXT_MAX = 512 /* bytes of an end in words with its zero */
+};
+
+/** "signal 11 (SIGSEGV)", or "signal 40" for one without a name. */
+void exit_text_signal(int number, char *text, size_t capacity);
+/** What happened to a rank: "was killed by signal 11 (SIGSEGV)"; "" before its end. */
+void exit_text_end(const struct rank *rank, char text[EXIT_TEXT_MAX]);
+/** "12.3 s" or "35 ms" or "3 min 20 s". */
+void exit_text_duration(int64_t ns, char *text, size_t capacity);
+/** The exit status of tuttirun when this rank is the cause. */
+int exit_text_status(const struct rank *rank);
 
 enum {
     CAUSE_TEXT_MAX = 1024, /* bytes of a cause in words with its zero */
@@ -19,7 +33,7 @@ enum {
 enum cause_kind {
     CAUSE_NONE,
     CAUSE_RANK, /* a rank failed                                           */
-    CAUSE_STARTER, /* the MPI launcher ended, or ended ranks, before its time       */
+    CAUSE_MPI_LAUNCHER, /* the MPI launcher ended, or ended ranks, before its time       */
     CAUSE_START, /* not all ranks started in time                           */
     CAUSE_TIMEOUT, /* --timeout                                               */
     CAUSE_SIGNAL, /* tuttirun got a signal                                   */

@@ -10,7 +10,6 @@
 
 #include "base/draft.h"
 #include "base/error.h"
-#include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
 #include "launcher/json.h"
 
@@ -40,7 +39,7 @@ static const char *const failure_names[] = {
 static const char *const cause_names[] = {
     [CAUSE_NONE] = "none",
     [CAUSE_RANK] = "rank",
-    [CAUSE_STARTER] = "engine",
+    [CAUSE_MPI_LAUNCHER] = "engine",
     [CAUSE_START] = "start",
     [CAUSE_TIMEOUT] = "timeout",
     [CAUSE_SIGNAL] = "signal",

@@ -1,9 +1,6 @@
-/*
- * Which rank failed first.
- */
 #include "launcher/job/root_cause.h"
 
-#include "launcher/job/rank_list.h"
+#include "launcher/job/ranks.h"
 
 enum verdict {
     VERDICT_SOUND, /* ended well, or has not ended                 */

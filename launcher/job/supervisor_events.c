@@ -1,15 +1,13 @@
 /*
  * Messages of supervisors.
  */
-#include "launcher/job/supervisor_events.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
-#include "launcher/job/rank_list.h"
-#include "launcher/job/timelines.h"
+#include "launcher/job/ranks.h"
+#include "launcher/job/recordings.h"
 
 static uint8_t forward_of(const struct job *job, int rank, int stream)
 {

@@ -1,6 +1,3 @@
-/*
- * A command that the first host sent.
- */
 #include "launcher/join/command.h"
 
 #include <errno.h>

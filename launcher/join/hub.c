@@ -1,6 +1,6 @@
 /*
  * The hub: a process beside tuttirun that holds the connections of hosts that joined, and
- * hands on what agents ask for. It outlives neither: when tuttirun, or the starter that
+ * hands on what agents ask for. It outlives neither: when tuttirun, or the MPI launcher that
  * tuttirun became, ends, it says so to all hosts.
  */
 #include <fcntl.h>
@@ -27,7 +27,7 @@ enum {
     AGENT_LOST = 255 /* status when the host is lost, as ssh has it */
 };
 
-/* A starter's agent. */
+/* An MPI launcher's agent. */
 struct agent {
     struct session session; /* none: the place is free                     */
     struct hub *hub;
@@ -80,8 +80,7 @@ static void lose_member(struct hub *hub, size_t number)
 
     session_fini(&member->session);
     (void)snprintf(why, sizeof why,
-            "tuttirun: the connection to host %s, which had joined, is "
-            "lost\n",
+            "tuttirun: the connection to host %s, which had joined, is lost\n",
             member->name);
     for (size_t i = 0; i < hub->agent_count; i++) {
         if (hub->agents[i].runs && hub->agents[i].member == number) {
@@ -375,7 +374,7 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
     }
     pid = fork();
     if (pid == 0) {
-        /* No child of tuttirun, which ends all that is left of a starter. */
+        /* No child of tuttirun, which ends all that is left of an MPI launcher. */
         pid = fork();
         if (pid == 0) {
             run_hub(hub, place);
@@ -396,7 +395,7 @@ err_free:
     return status;
 }
 
-/* The agent: a script, for starters take the name of one file in place of ssh. */
+/* The agent: a script, for MPI launchers take the name of one file in place of ssh. */
 static tutti_status write_agent(const struct hub_place *place)
 {
     char self[4096];

@@ -1,6 +1,6 @@
 /*
  * Hosts without ssh. Where the same command is started on every host of a job, tuttirun on
- * the first listens, those on the others join it, and what a starter would have started with
+ * the first listens, those on the others join it, and what an MPI launcher would have started with
  * ssh is started through these connections:
  *
  *     first host                                         other hosts
@@ -10,7 +10,7 @@
  *                Unix socket |  <-- OUTPUT, ENDED
  *                            +  BYE --> when tuttirun has ended
  *
- * The agent is a script in the hub's folder that runs `tuttirun --join-agent`; starters are
+ * The agent is a script in the hub's folder that runs `tuttirun --join-agent`; MPI launchers are
  * told to use it in place of ssh.
  *
  * HELLO carries the key of the place, which keeps jobs apart, and is no secret to those who

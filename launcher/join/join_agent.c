@@ -1,5 +1,5 @@
 /*
- * The agent: what a starter runs in place of ssh. Hands the words to the hub, and then
+ * The agent: what an MPI launcher runs in place of ssh. Hands the words to the hub, and then
  * input, output and exit status on.
  */
 #include <errno.h>

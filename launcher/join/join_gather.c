@@ -1,6 +1,3 @@
-/*
- * The first host: waits until all others have joined.
- */
 #include "launcher/join/join_gather.h"
 
 #include <stdio.h>
@@ -15,8 +12,8 @@
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
 #include "launcher/join/secret.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/server.h"
-#include "launcher/starter/job_network.h"
 
 enum {
     MISSING_SHOWN = 8
@@ -158,8 +155,7 @@ static tutti_status refuse_late(const struct gathering *all, int timeout_s)
     }
     return error_set(TUTTI_ERR_TIMEOUT,
             "%zu of %zu hosts have not joined within %d s (--join-timeout): node%s%s; "
-            "is "
-            "tuttirun started there, and does the network let port %d through?",
+            "is tuttirun started there, and does the network let port %d through?",
             missing, all->members.count - 1, timeout_s, text,
             missing > MISSING_SHOWN ? " ..." : "", all->place->port);
 }

@@ -15,7 +15,7 @@
 /** A host that joined. */
 struct member {
     struct session session; /* with it; none: lost or not there yet     */
-    char name[HOST_NAME_LIMIT]; /* what the starter calls it                 */
+    char name[HOST_NAME_LIMIT]; /* what the MPI launcher calls it                 */
     int slots; /* that it reported                         */
 };
 
@@ -26,7 +26,7 @@ struct members {
     size_t own; /* which of them this one is */
 };
 
-/** Where the agents of starters find the hub. */
+/** Where the agents of MPI launchers find the hub. */
 struct hub_place {
     char folder[64]; /* of our own, mode 0700; the hub removes it */
     char socket[80]; /* in it                                    */

@@ -1,6 +1,3 @@
-/*
- * What hub, hosts and agents say to each other.
- */
 #include "launcher/join/join_message.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * The secret of hosts that join.
- */
 #include "launcher/join/secret.h"
 
 #include <fcntl.h>
@@ -9,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 
 enum {
     SECRET_MIN = 16, /* bytes; fewer can be tried one after another */
@@ -52,8 +49,8 @@ static tutti_status check_file(int fd, const char *path)
     if ((facts.st_mode & OTHERS_BITS) != 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "--join-secret-file %s: others than its owner may read or write it "
-                "(mode "
-                "%03o); chmod 600 it, and if they could read it before, make a new one",
+                "(mode %03o); chmod 600 it, and if they could read it before, make a "
+                "new one",
                 path, facts.st_mode & ACCESS_BITS);
     }
     return TUTTI_OK;

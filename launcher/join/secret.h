@@ -9,7 +9,7 @@
 #include "launcher/hosts/source.h"
 #include "launcher/options.h"
 
-/** The variable that may hold it; the starter and ranks do not get it. */
+/** The variable that may hold it; the MPI launcher and ranks do not get it. */
 #define JOIN_SECRET_VARIABLE "TUTTI_JOIN_SECRET"
 
 /**

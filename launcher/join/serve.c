@@ -18,10 +18,11 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/bind/pci.h"
+#include "launcher/exec/keeper.h"
+#include "launcher/exec/procs.h"
 #include "launcher/join/command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/join/leftovers.h"
 #include "launcher/session/connect.h"
 #include "launcher/signals.h"
 
@@ -30,7 +31,7 @@ enum {
     CONNECT_S = 5, /* that a connection may take; the kernel would take minutes */
     REFUSAL_MAX = 200, /* bytes of what a stranger says that are shown */
     MEET_S = 10, /* until who answers has to have said what is next */
-    COMMANDS_MAX = 64 /* at once; a starter needs one or two */
+    COMMANDS_MAX = 64 /* at once; an MPI launcher needs one or two */
 };
 
 struct server {
@@ -139,12 +140,12 @@ static tutti_status join_first(const struct join_place *place, int timeout_s,
         }
         session_fini(session);
         if (clock_ns() >= deadline) {
-            return found ? TUTTI_ERR_SYSTEM
-                         : error_set(TUTTI_ERR_TIMEOUT,
-                                   "no tuttirun of this version on the first host, "
-                                   "%s port %d, has been reached within %d s "
-                                   "(--join-timeout)",
-                                   place->first, place->port, timeout_s);
+            return found
+                    ? TUTTI_ERR_SYSTEM
+                    : error_set(TUTTI_ERR_TIMEOUT,
+                              "no tuttirun of this version on the first host, %s port "
+                              "%d, has been reached within %d s (--join-timeout)",
+                              place->first, place->port, timeout_s);
         }
         clock_sleep_ns((int64_t)RETRY_MS * 1000000);
     }
@@ -365,6 +366,52 @@ static tutti_status serve(struct server *server, const struct placement *placeme
     return status == TUTTI_OK ? status : name_first(status, placement);
 }
 
+enum {
+    GRACE_MS = 2000, /* daemons end themselves when their master is gone */
+    TERM_MS = 2000, /* between SIGTERM and SIGKILL                      */
+    NAP_MS = 5,
+    KILL_ROUNDS = 50 /* of 100 ms; what survives that hangs in the kernel */
+};
+
+/* Reaps until there is no child (true), or for so long. */
+static bool reap_for(int ms)
+{
+    int64_t end = clock_ns() + (int64_t)ms * 1000000;
+
+    do {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+
+        if (pid < 0 && errno == ECHILD) {
+            return true;
+        }
+        if (pid == 0) {
+            clock_sleep_ns((int64_t)NAP_MS * 1000000);
+        }
+    } while (clock_ns() < end);
+    return false;
+}
+
+/*
+ * Waits shortly for our descendants, those that daemons leave to us among them, and ends them then.
+ */
+static void end_leftovers(void)
+{
+    if (reap_for(GRACE_MS)) {
+        return;
+    }
+    (void)procs_signal_descendants(SIGTERM, KEEPER_NAME);
+    if (reap_for(TERM_MS)) {
+        return;
+    }
+    /* Killed ones may have left children to us. */
+    for (int i = 0; i < KILL_ROUNDS; i++) {
+        (void)procs_signal_descendants(SIGKILL, KEEPER_NAME);
+        if (reap_for(100)) {
+            return;
+        }
+    }
+}
+
 tutti_status join_serve(const struct placement *placement, int timeout_s)
 {
     struct server *server = mem_calloc(1, sizeof *server);
@@ -379,7 +426,7 @@ tutti_status join_serve(const struct placement *placement, int timeout_s)
     status = join(server, placement, timeout_s);
     if (status == TUTTI_OK) {
         status = serve(server, placement);
-        leftovers_end();
+        end_leftovers();
     }
     for (size_t i = 0; i < COMMANDS_MAX; i++) {
         command_fini(&server->commands[i]);

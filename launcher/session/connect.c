@@ -1,6 +1,3 @@
-/*
- * Connections to a host with several addresses.
- */
 #include "launcher/session/connect.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * A small HTTP server within a loop.
- */
 #include "launcher/session/http.h"
 
 #include <errno.h>

@@ -1,13 +1,12 @@
-/*
- * Encoding and decoding of the messages of the link, by one table of their fields.
- */
 #include "launcher/session/link.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/failure_page.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 enum {
     SIGNAL_MAX = 64, /* largest number of a signal      */
@@ -232,5 +231,130 @@ tutti_status link_read(const struct frame *frame, struct link_message *message)
         return error_set(TUTTI_ERR_PROTOCOL,
                 "a malformed message of type %u over the link", frame->type);
     }
+    return TUTTI_OK;
+}
+
+enum {
+    OFFSET_GOOD_S =
+            60 /* seconds after which a longer round trip replaces the shortest */
+};
+
+void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t now)
+{
+    int64_t echo = (int64_t)beat->echo;
+    int64_t held = (int64_t)beat->held;
+    int64_t sent = (int64_t)beat->sent;
+    bool is_old = now - offset->measured > (int64_t)OFFSET_GOOD_S * 1000000000;
+    int64_t trip;
+
+    /* What no honest supervisor sends: an echo of the future, or held for too long. */
+    if (echo <= 0 || echo > now || held < 0 || held > now - echo || sent < 0) {
+        return;
+    }
+    trip = now - echo - held;
+    if (offset->is_ours || (offset->is_known && trip > offset->trip_ns && !is_old)) {
+        return;
+    }
+    *offset = (struct offset){
+        .is_known = true,
+        .ahead_ns = sent - now + trip / 2,
+        .trip_ns = trip,
+        .measured = now,
+    };
+}
+
+int64_t offset_ours(
+        const struct offset *offset, uint64_t theirs, int64_t now, int64_t *doubt)
+{
+    int64_t ours;
+
+    if (!offset->is_known && !offset->is_ours) {
+        *doubt = 0;
+        return now;
+    }
+    *doubt = offset->trip_ns / 2;
+    /* What is not between 0 and now no honest supervisor sends. */
+    if (theirs > INT64_MAX ||
+            __builtin_sub_overflow((int64_t)theirs, offset->ahead_ns, &ours) ||
+            ours > now) {
+        return now;
+    }
+    return ours < 0 ? 0 : ours;
+}
+
+enum {
+    PORT_MAX = 65535
+};
+
+void link_address_format(const struct link_address *address, char text[LINK_JOIN_MAX])
+{
+    size_t len = (size_t)snprintf(text, LINK_JOIN_MAX, "%s ", address->token);
+
+    for (size_t i = 0; i < address->count; i++) {
+        len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, "%s%s",
+                i == 0 ? "" : ",", address->addresses[i]);
+    }
+    (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
+}
+
+/* Copies up to the next of `ends` and moves behind it; false: empty or too long. */
+static bool take_word(const char **text, const char *ends, char *word, size_t capacity)
+{
+    size_t len = strcspn(*text, ends);
+
+    if (len == 0 || len >= capacity) {
+        return false;
+    }
+    memcpy(word, *text, len);
+    word[len] = '\0';
+    *text += len;
+    return true;
+}
+
+static bool take_addresses(const char **text, struct link_address *address)
+{
+    do {
+        if (address->count == LINK_ADDRESSES_MAX ||
+                !take_word(text, ", ", address->addresses[address->count],
+                        LINK_ADDRESS_MAX)) {
+            return false;
+        }
+        address->count++;
+    } while (*(*text)++ == ',');
+    return (*text)[-1] == ' ';
+}
+
+static bool take_port(const char *text, int *port)
+{
+    int64_t value;
+
+    if (!text_to_int64(text, &value) || value < 1 || value > PORT_MAX) {
+        return false;
+    }
+    *port = (int)value;
+    return true;
+}
+
+static bool parse(struct link_address *address, const char *text)
+{
+    if (!take_word(&text, " ", address->token, sizeof address->token) ||
+            strlen(address->token) != LINK_TOKEN_BYTES || *text != ' ') {
+        return false;
+    }
+    text++;
+    return take_addresses(&text, address) && take_port(text, &address->port);
+}
+
+tutti_status link_address_parse(struct link_address *address, const char *text)
+{
+    struct link_address found = { .count = 0 };
+
+    if (!parse(&found, text)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s is malformed; it is set by tuttirun for the ranks it starts, and "
+                "means nothing elsewhere",
+                LINK_VARIABLE);
+    }
+    *address = found;
     return TUTTI_OK;
 }

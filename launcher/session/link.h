@@ -50,7 +50,7 @@ enum {
     LINK_SUSPECT_MS = 2300 /* and two beats of silence, until it is reported        */
 };
 
-/** The variable with the address of tuttirun, for supervisors: see session/link_address.h. */
+/** The variable with the address of tuttirun, for supervisors: struct link_address. */
 #define LINK_VARIABLE "TUTTI_INTERNAL_JOIN"
 
 enum link_type {
@@ -91,7 +91,7 @@ extern const struct meet_protocol link_protocol;
 /** The first message of a supervisor. */
 struct link_hello {
     struct link_text host; /* its host's name                                 */
-    int rank, size; /* in the job, by the variables of the starter; -1: unknown */
+    int rank, size; /* in the job, by the variables of the MPI launcher; -1: unknown */
     int local_rank, local_size; /* on its host; -1: unknown                   */
     uint64_t pid; /* of the supervisor, as seen on its host                   */
 };
@@ -170,7 +170,7 @@ struct link_exited {
     uint8_t stage; /* enum library_stage: how far the library had come          */
     bool dumped_core;
     bool is_oom; /* the kernel killed it for want of memory                    */
-    bool was_stopped; /* STOP, SIGNAL or the starter ended it                      */
+    bool was_stopped; /* STOP, SIGNAL or the MPI launcher ended it                      */
     struct link_text
             detail; /* what exec or set-up said, or what the kernel's limit was; "" */
     struct link_text tail; /* its last lines of stderr                         */
@@ -185,7 +185,7 @@ struct link_failure {
     struct link_text text; /* in words             */
 };
 
-/** Part of the sentence of a supervisor whose starter's daemon is gone: that is a cause. */
+/** Part of the sentence of a supervisor whose MPI launcher's daemon is gone: that is a cause. */
 #define LINK_NOTE_ORPHANED "the engine's process on its host has died"
 
 /** A message; `type` selects the member. */
@@ -233,5 +233,59 @@ TUTTI_MUST_USE bool link_get_body(
  */
 TUTTI_MUST_USE tutti_status link_read(
         const struct frame *frame, struct link_message *message);
+
+/*
+ * How far a supervisor's clock is ahead of ours, from beats that go both ways:
+ *
+ *     ours    ---- a ------------------- d ---->     a: echo        d: now
+ *     theirs  --------- b ------ c ------------>     b: sent-held   c: sent
+ *
+ * The way there and back took (d - a) - (c - b); the shortest one tells most, since the
+ * offset is wrong by half of it at most. Processes of one machine have one clock, and nothing
+ * is measured between them.
+ */
+
+/** Zeroed: nothing was measured. */
+struct offset {
+    bool is_ours; /* it is our clock: a process of this machine   */
+    bool is_known; /* a beat has come back                          */
+    int64_t ahead_ns; /* their clock minus ours                        */
+    int64_t trip_ns; /* of the shortest round trip                    */
+    int64_t measured; /* our clock when that was; clocks drift         */
+};
+
+/** Learns from a beat that arrived at `now` of our clock. */
+void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t now);
+/**
+ * A time of their clock in ours, never later than `now`; `now` where the clock is another
+ * and nothing was measured.
+ * @param[out] doubt  how far off it may be, in ns
+ */
+int64_t offset_ours(
+        const struct offset *offset, uint64_t theirs, int64_t now, int64_t *doubt);
+
+/*
+ * Where tuttirun is: the text of LINK_VARIABLE, "TOKEN ADDRESS,ADDRESS,... PORT". It
+ * travels in the environment, which only the same user can read, never in arguments.
+ */
+
+enum {
+    LINK_ADDRESSES_MAX = 16, /* numeric addresses of one tuttirun                */
+    LINK_ADDRESS_MAX = 64, /* bytes of one with its zero, IPv6 with scope included */
+    LINK_JOIN_MAX = 1280 /* bytes of the variable's value with its zero         */
+};
+
+struct link_address {
+    char token[LINK_TOKEN_BYTES + 1];
+    char addresses[LINK_ADDRESSES_MAX][LINK_ADDRESS_MAX]; /* numeric, best first */
+    size_t count; /* at least 1 */
+    int port;
+};
+
+/** Writes the variable's value; its length never exceeds LINK_JOIN_MAX. */
+void link_address_format(const struct link_address *address, char text[LINK_JOIN_MAX]);
+/** @return TUTTI_OK, TUTTI_ERR_INVALID (does not show the token) */
+TUTTI_MUST_USE tutti_status link_address_parse(
+        struct link_address *address, const char *text);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * Listening for connections.
- */
 #include "launcher/session/listen.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * The loop of a process.
- */
 #include "launcher/session/loop.h"
 
 #include <errno.h>

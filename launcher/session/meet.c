@@ -1,6 +1,3 @@
-/*
- * How the two sides of a session meet.
- */
 #include "launcher/session/meet.h"
 
 #include <stdio.h>

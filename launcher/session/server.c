@@ -1,6 +1,3 @@
-/*
- * Connections of supervisors.
- */
 #include "launcher/session/server.h"
 
 #include <netinet/in.h>

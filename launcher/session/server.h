@@ -16,10 +16,9 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/session/link_address.h"
+#include "launcher/session/link.h"
 #include "launcher/session/listen.h"
 #include "launcher/session/meet.h"
-#include "launcher/session/offset.h"
 #include "launcher/session/session.h"
 
 enum {

@@ -1,11 +1,10 @@
 /*
  * A session: one connection between two processes of tuttirun, or of one of them and a
- * starter's agent, with what was received and not yet taken, and what is not sent yet. The
+ * MPI launcher's agent, with what was received and not yet taken, and what is not sent yet. The
  * socket never blocks. Who accepted or made the connection owns the session.
  *
  *   connect.h, listen.h     how a connection is made
  *   meet.h, proof.h         how its sides show each other that they know the secret
- *   frame.h                 what is on the wire
  *   loop.h                  what the process waits with
  */
 #ifndef TUTTI_LAUNCHER_SESSION_SESSION_H
@@ -17,8 +16,48 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/session/frame.h"
+#include "base/wire.h"
 #include "launcher/session/loop.h"
+#include "launcher/session/proof.h"
+
+/*
+ * Frames are what is sent over a session. A frame is its length (4 bytes, little-endian, of what
+ * follows), its type (1 byte) and its body. Between sides that have agreed on keys it ends in a seal,
+ * HMAC-SHA256 of its number and of what it says: nobody between them changes, leaves out, repeats or
+ * adds a frame unseen. Pure.
+ */
+
+enum {
+    FRAME_MAX = 1 << 17, /* bytes of type and body       */
+    FRAME_LENGTH_BYTES = 4 /* before them, their number    */
+};
+
+struct frame {
+    uint8_t type;
+    const uint8_t *body; /* borrowed */
+    size_t len;
+};
+
+/** What the frames of a session are sealed with. Zeroed: they are not. */
+struct frame_seal {
+    bool is_on;
+    uint8_t out_key[PROOF_BYTES], in_key[PROOF_BYTES];
+    uint64_t sent, received; /* frames, since it is on */
+};
+
+/** Begins a frame behind what is in `out`; returns where it starts, for frame_end(). */
+size_t frame_begin(struct wire_writer *out, uint8_t type);
+/** What was put since then is its body. @param seal  of the session; NULL: none */
+void frame_end(struct wire_writer *out, size_t start, struct frame_seal *seal);
+
+/**
+ * Takes the first frame of a stream of bytes.
+ * @param seal       of the session; NULL: none
+ * @param[out] used  bytes it took; 0: it is not whole yet
+ * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (its length, or its seal, is wrong)
+ */
+TUTTI_MUST_USE tutti_status frame_take(const uint8_t *bytes, size_t len,
+        struct frame_seal *seal, struct frame *frame, size_t *used);
 
 enum {
     SESSION_FULL = 1 << 20 /* bytes that wait to go: the other side does not read */

@@ -10,7 +10,7 @@
 
 #include "fuzz.h"
 #include "launcher/join/join_message.h"
-#include "launcher/session/link_address.h"
+#include "launcher/session/link.h"
 
 static const char secret[] = "a secret that the stranger does not know";
 

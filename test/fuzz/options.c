@@ -1,13 +1,13 @@
 /*
  * What users write for tuttirun: command lines, a word a line, and files of --config-file.
  */
+#include "launcher/options.h"
+
 #include <string.h>
 
 #include "fuzz.h"
-#include "launcher/command_line.h"
-#include "launcher/config_file.h"
-#include "launcher/job/rank_list.h"
-#include "launcher/starter/job_network.h"
+#include "launcher/job/ranks.h"
+#include "launcher/mpi_launcher/job_network.h"
 
 /* Files that a mutated word may name are none of ours. */
 static bool names_file(const char *word)

@@ -5,34 +5,33 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "launcher/job/abort_words.h"
-#include "launcher/job/starter_output.h"
+#include "launcher/job/launcher_process.h"
 #include "tools/check/talk.h"
 
 static void take_line(void *context, const char *line)
 {
     struct abort_words *words = context;
 
-    REQUIRE(strlen(line) < STARTER_OUTPUT_LINE_MAX);
+    REQUIRE(strlen(line) < LAUNCHER_OUTPUT_LINE_MAX);
     abort_words_take(words, line, strlen(line));
 }
 
 static void take_output(struct fuzz_input *input)
 {
-    static struct starter_output output;
+    static struct launcher_output output;
     struct abort_words words = { 0 };
 
-    output = (struct starter_output){ .count = 0 };
+    output = (struct launcher_output){ .count = 0 };
     while (input->size > 0) {
         size_t len;
         uint8_t *bytes = fuzz_bytes(input, 100, &len);
 
-        starter_output_add(&output, (const char *)bytes, len, take_line, &words);
+        launcher_output_add(&output, (const char *)bytes, len, take_line, &words);
         free(bytes);
     }
-    starter_output_end(&output, take_line, &words);
-    for (size_t i = 0; i < starter_output_kept(&output); i++) {
-        REQUIRE(starter_output_line(&output, i)[0] != '\0');
+    launcher_output_end(&output, take_line, &words);
+    for (size_t i = 0; i < launcher_output_kept(&output); i++) {
+        REQUIRE(launcher_output_line(&output, i)[0] != '\0');
     }
 }
 

@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "launcher/exit_status.h"
-#include "launcher/job_command.h"
-#include "launcher/starter/prepare.h"
+#include "launcher/mpi_launcher/prepare.h"
 #include "tools/check/check_agent.h"
 #include "tools/check/check_connect.h"
 #include "tools/check/check_hosts.h"
@@ -72,7 +71,7 @@ int check_run(const struct options *options, char *const *environment)
 {
     char own_name[HOST_NAME_LIMIT] = "";
     struct placement placement = { .ranks = 0 };
-    struct detect_choice starter;
+    struct detect_choice launcher;
     const struct source_facts facts = {
         .options = options,
         .environment = environment,
@@ -83,7 +82,7 @@ int check_run(const struct options *options, char *const *environment)
         .options = options,
         .placement = &placement,
         .environment = environment,
-        .starter = starter.path,
+        .launcher = launcher.path,
     };
     int result = EXIT_LAUNCHER;
 
@@ -91,13 +90,13 @@ int check_run(const struct options *options, char *const *environment)
     (void)gethostname(own_name, sizeof own_name - 1);
     if (source_resolve(&facts, &placement) != TUTTI_OK ||
             launch_check_hosts(&placement.hosts) != TUTTI_OK ||
-            starter_check_ssh(options) != TUTTI_OK) {
+            launch_check_ssh(options) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     } else {
-        if (starter_find(options, &placement, environment, STARTER_AUTO, &starter) !=
+        if (launch_find(options, &placement, environment, MPI_KIND_AUTO, &launcher) !=
                 TUTTI_OK) {
             (void)printf("the hosts are not asked for MPI: %s\n", tutti_last_error());
-            starter.path[0] = '\0';
+            launcher.path[0] = '\0';
         }
         result = run(&plan);
     }

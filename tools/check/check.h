@@ -20,7 +20,7 @@ struct check_plan {
     const struct options *options;
     const struct placement *placement; /* where a job would run                      */
     char *const *environment;
-    const char *starter; /* path of what would start it; "": none was found */
+    const char *launcher; /* path of what would start it; "": none was found */
 };
 
 /**

@@ -30,7 +30,7 @@ enum agent_pair {
 #define AGENT_PAIRS "ok|failed|stranger"
 
 /**
- * @param argv  what follows --check-host: the path of the starter
+ * @param argv  what follows --check-host: the path of the MPI launcher
  * @return exit status of the process
  */
 int agent_main(char *const *argv, char *const *environment);

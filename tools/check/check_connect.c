@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/connect.h"
 #include "launcher/session/listen.h"
-#include "launcher/starter/job_network.h"
 #include "tools/check/facts.h"
 
 enum {

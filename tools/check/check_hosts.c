@@ -85,13 +85,13 @@ tutti_status check_hosts_init(
     if (status == TUTTI_OK && asks_for_network(plan->options)) {
         status = network_choose(hosts, plan->options->nic, &checked->network);
     }
-    gather_facts(&checked->here, plan->starter, plan->environment);
+    gather_facts(&checked->here, plan->launcher, plan->environment);
     checked->yardstick = (struct findings_yardstick){
         .way = { .options = plan->options,
                 .is_slurm = plan->placement->is_slurm,
                 .agent = ssh_agent(plan->options, plan->environment) },
         .self = checked->self,
-        .starter = plan->starter,
+        .launcher = plan->launcher,
         .here = &checked->here,
     };
     return status;
@@ -109,8 +109,8 @@ static void end_member(struct check_host *member)
 
 static void start_member(struct check_hosts *checked, struct check_host *member)
 {
-    const char *const words[] = { checked->self, "--check-host", checked->plan->starter,
-        NULL };
+    const char *const words[] = { checked->self, "--check-host",
+        checked->plan->launcher, NULL };
     struct arguments command = { .items = NULL };
 
     ssh_run(&checked->yardstick.way, member->seen.name, member->seen.is_here, words,

@@ -4,8 +4,8 @@
 #ifndef TUTTI_TOOLS_CHECK_CHECK_HOSTS_H
 #define TUTTI_TOOLS_CHECK_CHECK_HOSTS_H
 
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/process.h"
-#include "launcher/starter/job_network.h"
 #include "tools/check/check.h"
 #include "tools/check/talk.h"
 

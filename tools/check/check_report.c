@@ -36,7 +36,7 @@ static json_t *facts_of(const struct facts *facts)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b, s:I}", "hostname",
             json_text(facts->host), "release", json_text(facts->release), "binary",
-            json_text(facts->binary), "mpi", json_text(facts->starter), "gpus",
+            json_text(facts->binary), "mpi", json_text(facts->launcher), "gpus",
             (json_int_t)facts->gpus, "shm_bytes", (json_int_t)facts->shm_bytes,
             "shm_free_bytes", (json_int_t)facts->shm_free, "cma", facts->cma_errno == 0,
             "ptrace_scope", (json_int_t)facts->ptrace_scope);

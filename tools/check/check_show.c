@@ -66,7 +66,7 @@ static void fill_row(struct row *row, const struct seen *seen)
     cell(row->cells[2], seen->is_here ? "here" : seen->address);
     (void)snprintf(row->cells[3], CELL_MAX, "%.0f ms", seen->answer_ms);
     (void)snprintf(row->cells[4], CELL_MAX, "tuttirun %.40s", facts->release);
-    cell(row->cells[5], facts->starter[0] != '\0' ? facts->starter : "no MPI");
+    cell(row->cells[5], facts->launcher[0] != '\0' ? facts->launcher : "no MPI");
     gpus_cell(row->cells[6], facts->gpus);
     (void)snprintf(row->cells[7], CELL_MAX, "shm %s",
             host_findings_bytes(facts->shm_bytes, bytes, sizeof bytes));

@@ -13,7 +13,7 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/starter/job_network.h"
+#include "launcher/mpi_launcher/job_network.h"
 
 #define FACTS_BEGIN "tutti-check-begin 1" /* the number is the protocol's version */
 #define FACTS_END "tutti-check-end"
@@ -29,8 +29,9 @@ struct facts {
     char binary[FACTS_TEXT_MAX]; /* hash of the file of its tuttirun           */
     char host[FACTS_TEXT_MAX]; /* what it calls itself                       */
     char machine[FACTS_TEXT_MAX]; /* machine_identity(): equal names, one host  */
-    char starter[FACTS_TEXT_MAX]; /* version of the starter there; "": none      */
-    char starter_trouble[FACTS_TEXT_MAX]; /* why there is none                 */
+    char launcher
+            [FACTS_TEXT_MAX]; /* version of the MPI launcher there; "": none      */
+    char launcher_trouble[FACTS_TEXT_MAX]; /* why there is none                 */
     char seen_as[FACTS_ADDRESS_MAX]; /* its address on the way to us; "": unknown */
     char addresses[FACTS_ADDRESSES_MAX][FACTS_ADDRESS_MAX]; /* not loopback      */
     size_t address_count;

@@ -153,14 +153,14 @@ static void find_programs(struct seen *seen, const struct findings_yardstick *ya
                 there(seen, yardstick, WORDS("sha256sum", yardstick->self)),
                 "its %s is not the same file as ours: another build", yardstick->self);
     }
-    if (yardstick->starter[0] != '\0' && facts->starter[0] == '\0') {
+    if (yardstick->launcher[0] != '\0' && facts->launcher[0] == '\0') {
         findings_add(&seen->findings, FINDING_ERROR,
-                there(seen, yardstick, WORDS(yardstick->starter, "--version")),
-                "no MPI there: %s", facts->starter_trouble);
-    } else if (strcmp(facts->starter, yardstick->here->starter) != 0) {
+                there(seen, yardstick, WORDS(yardstick->launcher, "--version")),
+                "no MPI there: %s", facts->launcher_trouble);
+    } else if (strcmp(facts->launcher, yardstick->here->launcher) != 0) {
         findings_add(&seen->findings, FINDING_WARNING,
-                there(seen, yardstick, WORDS(yardstick->starter, "--version")),
-                "its MPI is %s, ours %s", facts->starter, yardstick->here->starter);
+                there(seen, yardstick, WORDS(yardstick->launcher, "--version")),
+                "its MPI is %s, ours %s", facts->launcher, yardstick->here->launcher);
     }
 }
 

@@ -72,7 +72,7 @@ struct seen {
 struct findings_yardstick {
     struct ssh_way way; /* for the commands                                  */
     const char *self; /* path of tuttirun, the same on all hosts           */
-    const char *starter; /* path of the starter; "": none was found here       */
+    const char *launcher; /* path of the MPI launcher; "": none was found here       */
     const struct facts *here; /* of this machine                             */
 };
 

@@ -16,10 +16,9 @@
 #include "base/text.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/pci.h"
-#include "launcher/environment.h"
+#include "launcher/mpi_launcher/job_network.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
-#include "launcher/starter/job_network.h"
 #include "topo/machine.h"
 
 static const int64_t version_limit_ns = INT64_C(5000000000);
@@ -78,7 +77,7 @@ static bool after(const char *output, const char *mark, const char *name, char *
     return true;
 }
 
-void gather_starter_name(const char *output, char text[FACTS_TEXT_MAX])
+void gather_launcher_name(const char *output, char text[FACTS_TEXT_MAX])
 {
     const char *start = output + strspn(output, " \t\r\n");
 
@@ -94,23 +93,23 @@ void gather_starter_name(const char *output, char text[FACTS_TEXT_MAX])
     (void)snprintf(text, FACTS_TEXT_MAX, "%.*s", (int)strcspn(start, "\r\n"), start);
 }
 
-static void ask_starter(
-        struct facts *facts, const char *starter, char *const *environment)
+static void ask_launcher(
+        struct facts *facts, const char *launcher, char *const *environment)
 {
     char output[4096] = "";
     struct arguments command = { .items = NULL };
     struct process process;
     tutti_status status;
 
-    if (starter[0] == '\0') {
+    if (launcher[0] == '\0') {
         return;
     }
-    if (access(starter, X_OK) != 0) {
-        (void)snprintf(facts->starter_trouble, sizeof facts->starter_trouble,
-                "%.150s: %s", starter, facts_errno(errno));
+    if (access(launcher, X_OK) != 0) {
+        (void)snprintf(facts->launcher_trouble, sizeof facts->launcher_trouble,
+                "%.150s: %s", launcher, facts_errno(errno));
         return;
     }
-    arguments_add(&command, starter);
+    arguments_add(&command, launcher);
     arguments_add(&command, "--version");
     status = arguments_status(&command);
     if (status == TUTTI_OK) {
@@ -119,8 +118,8 @@ static void ask_starter(
     }
     arguments_fini(&command);
     if (status != TUTTI_OK) {
-        (void)snprintf(facts->starter_trouble, sizeof facts->starter_trouble, "%.200s",
-                tutti_last_error());
+        (void)snprintf(facts->launcher_trouble, sizeof facts->launcher_trouble,
+                "%.200s", tutti_last_error());
         return;
     }
     if (process.out.len > 0) {
@@ -128,13 +127,13 @@ static void ask_starter(
                 output, sizeof output, "%.*s", (int)process.out.len, process.out.text);
     }
     if (process.status == 0) {
-        gather_starter_name(output, facts->starter);
+        gather_launcher_name(output, facts->launcher);
     }
-    if (facts->starter[0] == '\0') {
+    if (facts->launcher[0] == '\0') {
         process_last_words(&process, output, sizeof output);
-        (void)snprintf(facts->starter_trouble, sizeof facts->starter_trouble,
-                "%.100s --version ends with status %d: %.100s", starter, process.status,
-                output);
+        (void)snprintf(facts->launcher_trouble, sizeof facts->launcher_trouble,
+                "%.100s --version ends with status %d: %.100s", launcher,
+                process.status, output);
     }
     process_fini(&process);
 }
@@ -200,7 +199,7 @@ static void read_ptrace_scope(struct facts *facts)
     }
 }
 
-void gather_facts(struct facts *facts, const char *starter, char *const *environment)
+void gather_facts(struct facts *facts, const char *launcher, char *const *environment)
 {
     struct pci_gpus gpus;
     char self[PATH_MAX] = "";
@@ -214,7 +213,7 @@ void gather_facts(struct facts *facts, const char *starter, char *const *environ
     facts->cma_errno = gather_cma();
     (void)gethostname(facts->host, sizeof facts->host - 1);
     machine_identity(facts->machine, sizeof facts->machine);
-    ask_starter(facts, starter, environment);
+    ask_launcher(facts, launcher, environment);
     pci_count_gpus(&gpus, "");
     facts->gpus = gpus.usable;
     facts->gpus_unusable = gpus.unusable;
@@ -224,6 +223,6 @@ void gather_facts(struct facts *facts, const char *starter, char *const *environ
     find_seen_as(facts, environment);
     flatten(facts->host);
     flatten(facts->machine);
-    flatten(facts->starter);
-    flatten(facts->starter_trouble);
+    flatten(facts->launcher);
+    flatten(facts->launcher_trouble);
 }

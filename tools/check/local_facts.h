@@ -12,9 +12,9 @@
 
 /**
  * Fills everything but the port and the nonce. What cannot be read is left as nothing.
- * @param starter  path of the program that starts ranks, whose version is asked; "": none
+ * @param MPI launcher  path of the program that starts ranks, whose version is asked; "": none
  */
-void gather_facts(struct facts *facts, const char *starter, char *const *environment);
+void gather_facts(struct facts *facts, const char *launcher, char *const *environment);
 
 /** FNV-1a of a file as 16 hexadecimal digits. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
 TUTTI_MUST_USE tutti_status gather_hash(const char *path, char text[FACTS_TEXT_MAX]);
@@ -22,7 +22,7 @@ TUTTI_MUST_USE tutti_status gather_hash(const char *path, char text[FACTS_TEXT_M
  * "Open MPI 4.1.4" and the like from what "mpirun --version" prints; its first line when it
  * is of no known family. Pure.
  */
-void gather_starter_name(const char *output, char text[FACTS_TEXT_MAX]);
+void gather_launcher_name(const char *output, char text[FACTS_TEXT_MAX]);
 
 /** errno of process_vm_readv() between two siblings; 0: allowed. */
 uint64_t gather_cma(void);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/environment.h"
-#include "launcher/starter/starter.h"
+#include "launcher/arguments.h"
+#include "launcher/mpi_launcher/mpi_launcher.h"
 
 static void add_flags(struct arguments *out, const struct options *options)
 {
@@ -15,7 +15,7 @@ static void add_flags(struct arguments *out, const struct options *options)
     arguments_add(out, "BatchMode=yes");
     arguments_add(out, "-o");
     arguments_add_format(out, "ConnectTimeout=%d", SSH_CONNECT_S);
-    starter_add_ssh(options, out);
+    launch_add_ssh(options, out);
 }
 
 static bool is_ssh(const char *program)

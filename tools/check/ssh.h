@@ -20,7 +20,8 @@ enum {
 struct ssh_way {
     const struct options *options; /* --ssh-port and its like                       */
     bool is_slurm; /* srun instead of ssh                           */
-    const char *agent; /* what the starter was told to use for ssh, by a variable; NULL:
+    const char *
+            agent; /* what the MPI launcher was told to use for ssh, by a variable; NULL:
                           ssh. Split as a shell does                    */
 };
 
@@ -35,7 +36,7 @@ char *ssh_line(const struct ssh_way *way, const char *host, bool is_here,
         const char *const *words);
 
 /**
- * What variables tell the starters to use instead of ssh: Open MPI's plm_rsh_agent, hydra's
+ * What variables tell the MPI launchers to use instead of ssh: Open MPI's plm_rsh_agent, hydra's
  * launcher. NULL when there is none, or when flags of tuttirun say how to reach hosts.
  */
 const char *ssh_agent(const struct options *options, char *const *environment);

@@ -23,7 +23,6 @@
 
 #include "base/clock.h"
 #include "launcher/session/link.h"
-#include "launcher/session/link_address.h"
 #include "launcher/session/listen.h"
 #include "launcher/session/session.h"
 

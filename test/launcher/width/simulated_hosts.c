@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/exec/uplink.h"
 #include "launcher/job/job.h"
 
@@ -132,7 +132,7 @@ static int64_t next_look(const struct supervisor *one)
 
 static int supervise(int rank, int size, struct counts *counts)
 {
-    const struct rank place = {
+    const struct rank_place place = {
         .rank = rank, .size = size, .local_rank = 0, .local_size = 1
     };
     struct supervisor one = { .counts = counts };

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "launcher/environment.h"
+#include "launcher/arguments.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
 #include "test/unit/launcher/cases.h"

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/command_line.h"
 #include "launcher/flags.h"
-#include "launcher/help.h"
+#include "launcher/options.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
 

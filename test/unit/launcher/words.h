@@ -6,7 +6,7 @@
 #define TUTTI_TEST_LAUNCHER_WORDS_H
 
 #include "launcher/arguments.h"
-#include "launcher/command_line.h"
+#include "launcher/options.h"
 
 enum {
     WORDS_MAX = 16 /* words of a command line with the NULL at their end */

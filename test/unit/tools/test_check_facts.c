@@ -24,8 +24,8 @@ UNIT_TEST(test_what_is_written_is_read_back)
         .binary = "0123456789abcdef",
         .host = "node 7",
         .machine = "boot node7",
-        .starter = "Open MPI 4.1.4",
-        .starter_trouble = "",
+        .launcher = "Open MPI 4.1.4",
+        .launcher_trouble = "",
         .seen_as = "fd00::7",
         .addresses = { "10.0.0.7", "fd00::7" },
         .address_count = 2,
@@ -104,7 +104,7 @@ UNIT_TEST(test_starters_are_recognised)
     char text[FACTS_TEXT_MAX];
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        gather_starter_name(rows[i].output, text);
+        gather_launcher_name(rows[i].output, text);
         assert_string_equal(text, rows[i].name);
     }
 }

@@ -17,7 +17,7 @@ static const struct facts good = {
     .binary = "aa",
     .host = "here",
     .machine = "boot here",
-    .starter = "Open MPI 4.1.4",
+    .launcher = "Open MPI 4.1.4",
     .seen_as = "10.0.0.1",
     .shm_bytes = UINT64_C(1) << 30,
     .shm_free = UINT64_C(1) << 30,
@@ -28,7 +28,7 @@ static const struct facts good = {
 static const struct findings_yardstick yardstick = {
     .way = { .options = &options },
     .self = "/opt/tuttirun",
-    .starter = "/usr/bin/mpirun",
+    .launcher = "/usr/bin/mpirun",
     .here = &good,
 };
 
@@ -145,12 +145,12 @@ UNIT_TEST(test_other_programs)
     (void)snprintf(seen.facts.binary, sizeof seen.facts.binary, "bb");
     expect(&seen, FINDING_ERROR, "another build", SSH_B "'sha256sum /opt/tuttirun'");
     seen = host_b();
-    (void)snprintf(seen.facts.starter, sizeof seen.facts.starter, "Open MPI 4.1.5");
+    (void)snprintf(seen.facts.launcher, sizeof seen.facts.launcher, "Open MPI 4.1.5");
     expect(&seen, FINDING_WARNING, "its MPI is Open MPI 4.1.5, ours Open MPI 4.1.4",
             SSH_B "'/usr/bin/mpirun --version'");
     seen = host_b();
-    seen.facts.starter[0] = '\0';
-    (void)snprintf(seen.facts.starter_trouble, sizeof seen.facts.starter_trouble,
+    seen.facts.launcher[0] = '\0';
+    (void)snprintf(seen.facts.launcher_trouble, sizeof seen.facts.launcher_trouble,
             "/usr/bin/mpirun: No such file or directory");
     expect(&seen, FINDING_ERROR, "no MPI there: /usr/bin/mpirun: No such file",
             SSH_B "'/usr/bin/mpirun --version'");

@@ -9,7 +9,7 @@
 
 static const struct facts facts = {
     .release = "1.0.0",
-    .starter = "Open MPI 4.1.4",
+    .launcher = "Open MPI 4.1.4",
     .gpus = 1,
     .shm_bytes = UINT64_C(3) << 29,
 };
@@ -52,7 +52,7 @@ UNIT_TEST(test_columns_are_aligned)
 
     b.facts.cma_errno = 1;
     b.facts.gpus = 0;
-    b.facts.starter[0] = '\0';
+    b.facts.launcher[0] = '\0';
     expect_text(&result,
             "a       ok  10.0.0.1  12 ms    tuttirun 1.0.0  Open MPI 4.1.4  1 GPU   "
             "shm 1.5 GiB  CMA     clock +1.5 ms\n"

@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "launcher/bind/bind_map.h"
+#include "launcher/bind/host_gpus.h"
 #include "launcher/bind/pci.h"
-#include "launcher/bind/visible.h"
 #include "test/unit/launcher/bind/stage.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/root.h"

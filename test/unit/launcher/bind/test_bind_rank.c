@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
-#include "launcher/environment.h"
 #include "test/unit/launcher/bind/stage.h"
 #include "test/unit/launcher/cases.h"
 

@@ -125,7 +125,7 @@ UNIT_TEST(test_a_host_that_the_starter_does_not_reach_is_left_out)
 {
     struct play play;
 
-    set_up(&play, CAUSE_STARTER, -1);
+    set_up(&play, CAUSE_MPI_LAUNCHER, -1);
     for (int i = 0; i < RANKS; i++) {
         play.items[i].state = RANK_ABSENT;
     }

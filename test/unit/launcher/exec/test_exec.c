@@ -8,15 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/environment.h"
-#include "launcher/exec/ending.h"
+#include "launcher/arguments.h"
 #include "launcher/exec/lines.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exec/oom.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/rank.h"
-#include "launcher/exec/rate.h"
-#include "launcher/exec/tail.h"
+#include "launcher/exec/supervisor.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/root.h"
 #include "test/unit/launcher/words.h"
@@ -323,7 +321,7 @@ UNIT_TEST(test_this_process_is_running)
 
 UNIT_CASES(test_ranks_of_each_starter, "ranks")
 {
-    struct rank rank = rank_read(cases_words(in));
+    struct rank_place rank = rank_read(cases_words(in));
 
     (void)sprintf(out, "%d of %d, %d of %d", rank.rank, rank.size, rank.local_rank,
             rank.local_size);
@@ -333,7 +331,7 @@ UNIT_TEST(test_horovod_is_told_what_is_known)
 {
     static const char *const outer[] = { "HOROVOD_CONTROLLER=mpi", "HOROVOD_RANK=9",
         NULL };
-    const struct rank rank = {
+    const struct rank_place rank = {
         .rank = 3, .size = 8, .local_rank = 0, .local_size = -1
     };
     struct arguments list = { .items = NULL };

@@ -2,9 +2,9 @@
  * Where the ranks run, as the variables and files of schedulers say.
  */
 #include "base/mem.h"
-#include "launcher/command_line.h"
 #include "launcher/exec/procs.h"
 #include "launcher/hosts/source.h"
+#include "launcher/options.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/root.h"
 

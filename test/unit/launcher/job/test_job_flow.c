@@ -13,9 +13,7 @@
 #include <tutti/trainer/elastic.h>
 
 #include "base/mem.h"
-#include "launcher/job/beats.h"
 #include "launcher/job/flow.h"
-#include "launcher/job/supervisor_events.h"
 #include "test/unit/launcher/cases.h"
 
 #define BEGIN (INT64_C(1000) * JOB_NS_PER_MS) /* when the first thing happens */
@@ -61,7 +59,7 @@ static void open_play(struct play *play)
                                    .grace_ms = 300, .heartbeat_timeout_ms = 3000 } };
     play->job = (struct job){
         .options = &play->options,
-        .launcher = { .name = "mpirun", .process = starter_process_none },
+        .launcher = { .name = "mpirun", .process = launcher_process_none },
         .state = JOB_RUNNING,
         .cause.rank = -1,
         .server = { .hangups = epoll_create1(EPOLL_CLOEXEC),

@@ -1,6 +1,6 @@
 /*
  * Messages between tuttirun and its supervisors: what is sent is read, and nothing else is.
- * How frames are found in a stream is in test_session_frame.c.
+ * How frames are found in a stream is in test_session.c.
  */
 #include <signal.h>
 #include <string.h>

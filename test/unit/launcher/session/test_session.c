@@ -14,12 +14,11 @@
 #include <tutti/tutti.h>
 
 #include "base/clock.h"
-#include "launcher/session/link_address.h"
+#include "launcher/session/link.h"
 #include "launcher/session/listen.h"
 #include "launcher/session/loop.h"
 #include "launcher/session/proof.h"
 #include "launcher/session/session.h"
-#include "launcher/session/sha256.h"
 #include "test/unit/launcher/cases.h"
 
 static void show_digest(const uint8_t digest[SHA256_BYTES], char *out)

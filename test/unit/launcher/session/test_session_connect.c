@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/exec/handshake.h"
+#include "launcher/exec/uplink.h"
 #include "launcher/session/connect.h"
-#include "launcher/session/link_address.h"
+#include "launcher/session/link.h"
 #include "test/unit/unit.h"
 
 static const int64_t second = 1000000000;
@@ -100,7 +100,7 @@ UNIT_TEST(test_when_none_answers_all_are_named)
         .token = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         .addresses = { "127.0.0.2", "127.0.0.1" } };
     int listener = make_listener(0, &address.port);
-    const struct rank rank = { .rank = 0 };
+    const struct rank_place rank = { .rank = 0 };
     struct session session;
     struct orders orders;
 

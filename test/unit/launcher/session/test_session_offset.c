@@ -1,7 +1,7 @@
 /*
  * The offset of a supervisor's clock, from beats with a way there and a way back.
  */
-#include "launcher/session/offset.h"
+#include "launcher/session/link.h"
 #include "test/unit/unit.h"
 
 #define MS INT64_C(1000000)
