@@ -78,29 +78,6 @@ static void assert_error_has(const char *part)
     }
 }
 
-TEST(test_the_defaults_are_those_of_the_table)
-{
-    const struct fixture *fixture = *state;
-    const struct config *config = &fixture->config;
-
-    assert_int_equal(config->log_level, TUTTI_LOG_WARN);
-    assert_false(config->strict);
-    assert_true(config->background_thread);
-    assert_int_equal(config->inflight, 4);
-    assert_int_equal(config->gather_bytes, 16384);
-    assert_int_equal(config->kernels, CONFIG_KERNELS_AUTO);
-    assert_true(config->stall_warning_s == 60);
-    assert_int_equal(config->backend, CONFIG_BACKEND_AUTO);
-    assert_string_equal(config->host_id, "");
-    assert_string_equal(config->gpu, "auto");
-    assert_int_equal(config->issue, CONFIG_ISSUE_AUTO);
-    assert_int_equal(config->gpu_half_sums, CONFIG_GPU_HALF_SUMS_FLOAT);
-    assert_true(config->gpu_timeout_s == 600);
-    assert_false(config->gpu_share);
-    assert_string_equal(config->cuda_library, "libcuda.so.1");
-    assert_string_equal(config->nccl_library, "libnccl.so.2");
-}
-
 TEST(test_the_rows_describe_themselves)
 {
     const struct fixture *fixture = *state;
@@ -260,33 +237,6 @@ TEST(test_an_unknown_name_is_refused_with_a_suggestion)
     assert_int_equal(
             config_set(&fixture->config, "zebra", "1", "--zebra"), TUTTI_ERR_CONFIG);
     assert_string_equal(tutti_last_error(), "--zebra: there is no parameter \"zebra\"");
-}
-
-TEST(test_formatting_reports_lack_of_room)
-{
-    const struct fixture *fixture = *state;
-    char text[8];
-
-    assert_true(config_format(&fixture->config, config_find("strict"), text, 6));
-    assert_false(config_format(&fixture->config, config_find("strict"), text, 5));
-    assert_false(config_format(&fixture->config, config_find("gather_bytes"), text, 4));
-    assert_false(config_format(&fixture->config, config_find("backend"), text, 4));
-    assert_false(
-            config_format(&fixture->config, config_find("stall_warning_s"), text, 2));
-}
-
-TEST(test_a_copy_is_independent)
-{
-    struct fixture *fixture = *state;
-    struct config copy;
-
-    assert_int_equal(config_set(&fixture->config, "host_id", "a", "test"), TUTTI_OK);
-    assert_int_equal(config_copy(&copy, &fixture->config), TUTTI_OK);
-    assert_int_equal(config_set(&fixture->config, "host_id", "b", "test"), TUTTI_OK);
-
-    assert_string_equal(copy.host_id, "a");
-    assert_int_equal(copy.inflight, fixture->config.inflight);
-    config_fini(&copy);
 }
 
 TEST(test_variables_set_parameters)
@@ -462,39 +412,6 @@ TEST(test_warnings_are_kept_whole)
     assert_string_equal(warnings, "first\nTUTTI_ZEBRA names no parameter\n");
 }
 
-TEST(test_the_object_reads_the_environment)
-{
-    tutti_config *config = NULL;
-    const char *text = NULL;
-
-    set_variable("TUTTI_SPIN_US", "7");
-    set_variable("HOROVOD_CYCLE_TIME", "1");
-    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
-
-    assert_int_equal(tutti_config_get(config, "spin_us", &text), TUTTI_OK);
-    assert_string_equal(text, "7");
-    assert_non_null(strstr(config->warnings, "HOROVOD_CYCLE_TIME"));
-    tutti_config_destroy(config);
-    tutti_config_destroy(NULL);
-}
-
-TEST(test_texts_of_the_object_stay_until_it_changes)
-{
-    tutti_config *config = NULL;
-    const char *spin = NULL;
-    const char *backend = NULL;
-
-    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
-    assert_int_equal(tutti_config_set(config, "backend", "mpi"), TUTTI_OK);
-    assert_int_equal(tutti_config_set(config, "spin-us", "9"), TUTTI_OK);
-
-    assert_int_equal(tutti_config_get(config, "spin_us", &spin), TUTTI_OK);
-    assert_int_equal(tutti_config_get(config, "backend", &backend), TUTTI_OK);
-    assert_string_equal(spin, "9");
-    assert_string_equal(backend, "mpi");
-    tutti_config_destroy(config);
-}
-
 TEST(test_the_object_refuses_what_is_wrong)
 {
     tutti_config *config = NULL;
@@ -520,57 +437,6 @@ TEST(test_the_object_refuses_what_is_wrong)
     assert_int_equal(tutti_config_get(config, "spin_us", &text), TUTTI_OK);
     assert_string_equal(text, "50");
     tutti_config_destroy(config);
-}
-
-static void ignore_line(void *user, tutti_log_level level, int rank, const char *line)
-{
-    (void)user;
-    (void)level;
-    (void)rank;
-    (void)line;
-}
-
-TEST(test_the_object_keeps_the_log_callback)
-{
-    tutti_config *config = NULL;
-
-    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
-    assert_int_equal(tutti_config_set_log(config, ignore_line, *state), TUTTI_OK);
-    assert_true(config->log == ignore_line);
-    assert_ptr_equal(config->log_user, *state);
-    assert_int_equal(tutti_config_set_log(config, NULL, NULL), TUTTI_OK);
-    assert_true(config->log == NULL);
-    tutti_config_destroy(config);
-}
-
-TEST(test_creation_survives_lack_of_memory_anywhere)
-{
-    tutti_config *config = NULL;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-    uint64_t n;
-
-    set_variable("TUTTI_HOST_ID", "here");
-    for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
-        assert_null(config);
-        mem_fail_at(n);
-        status = tutti_config_create(&config);
-    }
-    mem_fail_at(0);
-    assert_int_equal(status, TUTTI_OK);
-    assert_true(n > 4);
-    assert_string_equal(config->values.host_id, "here");
-    tutti_config_destroy(config);
-}
-
-TEST(test_setting_a_text_survives_lack_of_memory)
-{
-    struct fixture *fixture = *state;
-
-    assert_int_equal(config_set(&fixture->config, "host_id", "a", "test"), TUTTI_OK);
-    mem_fail_at(1);
-    assert_int_equal(
-            config_set(&fixture->config, "host_id", "b", "test"), TUTTI_ERR_NO_MEMORY);
-    assert_string_equal(fixture->config.host_id, "a");
 }
 
 TEST(test_internal_variables_are_no_parameters)

@@ -113,42 +113,6 @@ UNIT_TEST(test_reals_survive_a_round_trip)
     assert_false(text_from_real(0.125, text, 5));
 }
 
-UNIT_TEST(test_the_locale_does_not_matter)
-{
-    char text[40];
-    double value = 0;
-
-    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL) {
-        skip();
-    }
-    assert_true(text_to_real("1.5", &value) && value == 1.5);
-    assert_true(text_from_real(1.5, text, sizeof text));
-    assert_string_equal(text, "1.5");
-    assert_string_equal(setlocale(LC_ALL, "C"), "C");
-}
-
-UNIT_TEST(test_only_letters_change_case)
-{
-    assert_int_equal(text_lower('A'), 'a');
-    assert_int_equal(text_lower('Z'), 'z');
-    assert_int_equal(text_lower('a'), 'a');
-    assert_int_equal(text_lower('_'), '_');
-    assert_int_equal(text_lower('@'), '@');
-    assert_int_equal(text_upper('z'), 'Z');
-    assert_int_equal(text_upper('{'), '{');
-    assert_int_equal(text_upper('7'), '7');
-}
-
-UNIT_TEST(test_how_texts_end)
-{
-    assert_true(text_ends_in("a.json", ".json"));
-    assert_true(text_ends_in("x.json.d/t.json", ".json"));
-    assert_true(text_ends_in(".json", ".json"));
-    assert_false(text_ends_in("x.json.d/t", ".json"));
-    assert_false(text_ends_in("json", ".json"));
-    assert_true(text_ends_in("", ""));
-}
-
 UNIT_TEST(test_choices)
 {
     int index = 42;

@@ -133,67 +133,6 @@ UNIT_TEST(test_inputs_differ_between_ranks)
     }
 }
 
-UNIT_TEST(test_broadcast_expects_the_roots_input)
-{
-    struct bench_operation operation = {
-        .collective = TUTTI_BROADCAST, .dtype = TUTTI_FLOAT8_E4M3, .root = 2
-    };
-    struct bench_pattern root;
-    struct bench_pattern other;
-
-    bench_pattern_init(&root, &operation, 2, 4);
-    bench_pattern_init(&other, &operation, 3, 4);
-    assert_memory_equal(root.input, other.expected, PERIOD);
-    assert_memory_not_equal(other.input, other.expected, PERIOD);
-}
-
-UNIT_TEST(test_all_reductions_expect_the_same)
-{
-    static const tutti_collective others[] = { TUTTI_REDUCE, TUTTI_REDUCESCATTER };
-    struct bench_operation operation = {
-        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .op = TUTTI_PRODUCT
-    };
-    struct bench_pattern all;
-    struct bench_pattern other;
-
-    bench_pattern_init(&all, &operation, 1, 3);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        operation.collective = others[i];
-        bench_pattern_init(&other, &operation, 1, 3);
-        assert_memory_equal(&all, &other, sizeof all);
-    }
-}
-
-UNIT_TEST(test_any_ranks_input_can_be_expected)
-{
-    struct bench_operation operation = { .collective = TUTTI_ALLGATHER,
-        .dtype = TUTTI_INT16 };
-    struct bench_pattern mine;
-
-    bench_pattern_init(&mine, &operation, 0, 4);
-    for (int source = 0; source < 4; source++) {
-        struct bench_pattern theirs;
-
-        bench_pattern_init(&theirs, &operation, source, 4);
-        bench_pattern_expect_input_of(&mine, &operation, source, 4);
-        assert_memory_equal(mine.expected, theirs.input, 2 * PERIOD);
-    }
-}
-
-UNIT_TEST(test_invalid_operations)
-{
-    struct bench_operation sum = { .collective = TUTTI_ALLREDUCE, .op = TUTTI_SUM };
-
-    sum.dtype = TUTTI_BOOL;
-    assert_false(bench_operation_is_valid(&sum));
-    sum.dtype = TUTTI_FLOAT8_E5M2;
-    assert_false(bench_operation_is_valid(&sum));
-    sum.collective = TUTTI_REDUCESCATTER;
-    assert_false(bench_operation_is_valid(&sum));
-    sum.collective = TUTTI_BROADCAST;
-    assert_true(bench_operation_is_valid(&sum));
-}
-
 /* One rank: what is filled in is also what is expected. */
 static struct bench_pattern pattern_of_one(void)
 {
@@ -230,24 +169,4 @@ UNIT_TEST(test_every_wrong_element_is_counted)
     buffer[PERIOD] += 1;
     buffer[3 * PERIOD - 1] += 1;
     assert_int_equal(bench_pattern_count_wrong(&pattern, buffer, 3 * PERIOD, 5), 3);
-}
-
-UNIT_TEST(test_a_shifted_result_is_wrong)
-{
-    struct bench_pattern pattern = pattern_of_one();
-    float buffer[2 * PERIOD];
-
-    bench_pattern_fill(&pattern, buffer, 2 * PERIOD, 1);
-    assert_true(bench_pattern_count_wrong(&pattern, buffer, 2 * PERIOD, 0) > PERIOD);
-}
-
-UNIT_TEST(test_fill_stays_in_bounds)
-{
-    struct bench_pattern pattern = pattern_of_one();
-    float buffer[PERIOD + 2];
-
-    buffer[0] = -1;
-    buffer[PERIOD + 1] = -1;
-    bench_pattern_fill(&pattern, buffer + 1, PERIOD, 3);
-    assert_true(buffer[0] < 0 && buffer[PERIOD + 1] < 0);
 }

@@ -11,18 +11,6 @@ enum {
     TENSORS = 50
 };
 
-UNIT_TEST(test_adversaries_have_names)
-{
-    enum bench_adversary found = BENCH_ADVERSARIES;
-
-    for (int i = 0; i < BENCH_ADVERSARIES; i++) {
-        assert_true(bench_adversary_find(bench_adversary_names[i], &found));
-        assert_int_equal(found, i);
-    }
-    assert_false(bench_adversary_find("adversarial", &found));
-    assert_int_equal(found, BENCH_ADVERSARIES - 1);
-}
-
 UNIT_TEST(test_the_first_steps_are_calm)
 {
     for (int i = 0; i < BENCH_ADVERSARIES; i++) {
@@ -83,12 +71,6 @@ UNIT_TEST(test_sets_differ_in_both_ways)
     for (size_t i = 0; i < TENSORS; i++) {
         assert_true(seen[i][0] && seen[i][1]);
     }
-}
-
-UNIT_TEST(test_waiting_changes_no_tensor)
-{
-    assert_int_equal(bench_adversity_at(BENCH_ADVERSARY_WAIT, TENSORS, 99, 1).change,
-            BENCH_WAITED_FOR);
 }
 
 UNIT_TEST(test_a_period_of_training_has_everything_in_its_share)

@@ -83,37 +83,6 @@ UNIT_TEST(test_totals_are_the_published_ones)
     assert_int_equal(count, sizeof published / sizeof published[0]);
 }
 
-static uint64_t count_of(const struct bench_workload *workload, const char *name)
-{
-    for (size_t i = 0; i < workload->count; i++) {
-        if (strcmp(workload->tensors[i].name, name) == 0) {
-            return workload->tensors[i].count;
-        }
-    }
-    return 0;
-}
-
-UNIT_TEST(test_shapes_of_known_layers)
-{
-    struct bench_workload workload;
-
-    assert_true(bench_workload_init(&workload, "resnet50"));
-    assert_int_equal(count_of(&workload, "resnet50/conv1.weight"), 64 * 3 * 7 * 7);
-    assert_int_equal(
-            count_of(&workload, "resnet50/layer4.0.downsample.0.weight"), 2048 * 1024);
-    assert_int_equal(count_of(&workload, "resnet50/fc.weight"), 1000 * 2048);
-    bench_workload_fini(&workload);
-    assert_true(bench_workload_init(&workload, "bert-large"));
-    assert_int_equal(count_of(&workload,
-                             "bert-large/encoder.layer.23.intermediate.dense.weight"),
-            4 * 1024 * 1024);
-    bench_workload_fini(&workload);
-    assert_true(bench_workload_init(&workload, "gpt2"));
-    assert_int_equal(count_of(&workload, "gpt2/transformer.h.11.attn.c_attn.weight"),
-            3 * 768 * 768);
-    bench_workload_fini(&workload);
-}
-
 static void expect_good_names(const struct bench_workload *workload)
 {
     for (size_t i = 0; i < workload->count; i++) {
@@ -135,25 +104,6 @@ UNIT_TEST(test_names_are_distinct_and_whole)
         expect_good_names(&workload);
         bench_workload_fini(&workload);
     }
-}
-
-UNIT_TEST(test_unknown_name_is_refused)
-{
-    struct bench_workload workload = { .name = "untouched" };
-
-    assert_false(bench_workload_init(&workload, "resnet"));
-    assert_string_equal(workload.name, "untouched");
-}
-
-UNIT_TEST(test_uniform_tensors)
-{
-    struct bench_workload workload;
-
-    assert_true(bench_workload_init_uniform(&workload, 3, 1000));
-    assert_int_equal(workload.count, 3);
-    assert_int_equal(workload.elements, 3000);
-    assert_string_not_equal(workload.tensors[0].name, workload.tensors[1].name);
-    bench_workload_fini(&workload);
 }
 
 UNIT_TEST(test_mixed_tensors_are_of_all_sizes)
@@ -191,15 +141,6 @@ UNIT_TEST(test_layers_come_from_the_back)
     assert_int_equal(bench_workload_next_layer(&workload, 161), 161);
     /* 53 convolutions, each with its normalisation, and fc */
     assert_int_equal(bench_workload_layers(&workload), 107);
-    bench_workload_fini(&workload);
-}
-
-UNIT_TEST(test_tensors_without_layer_stand_alone)
-{
-    struct bench_workload workload;
-
-    assert_true(bench_workload_init(&workload, "small1000"));
-    assert_int_equal(bench_workload_layers(&workload), 1000);
     bench_workload_fini(&workload);
 }
 

@@ -65,6 +65,13 @@ static int close_job(void **state)
 
 #define TEST(name) UNIT_TEST_WITH(name, open_job, close_job)
 
+/* Another job, for the next row of a table. */
+static void again(void)
+{
+    (void)close_job(NULL);
+    (void)open_job(NULL);
+}
+
 enum progress {
     WAITS,
     OVER
@@ -228,38 +235,30 @@ static void fail_and_go_on(const enum recorder_kind *then)
     analyse();
 }
 
-TEST(test_an_error_is_the_cause)
+/*
+ * What was on its way before the program knew does not deal with an error; a wait for it does, and
+ * so does a program that polls.
+ */
+TEST(test_an_error_is_the_cause_unless_it_was_dealt_with)
 {
-    static const enum recorder_kind nothing[] = { RECORDER_ERROR };
+    static const struct {
+        enum recorder_kind then[3];
+        enum culprit_cause cause;
+        const char *words;
+    } cases[] = {
+        { { RECORDER_ERROR }, CULPRIT_MISMATCH, "count differs" },
+        { { RECORDER_TAKEN, RECORDER_LEFT, RECORDER_ERROR }, CULPRIT_MISMATCH,
+                "count differs" },
+        { { RECORDER_LEFT, RECORDER_TAKEN, RECORDER_ERROR }, CULPRIT_FAILED,
+                "ValueError" },
+        { { RECORDER_TAKEN, RECORDER_ERROR }, CULPRIT_FAILED, "ValueError" },
+    };
 
-    fail_and_go_on(nothing);
-    expect(CULPRIT_MISMATCH, -1, "count differs");
-}
-
-TEST(test_what_was_submitted_before_the_program_knew_does_not_deal_with_an_error)
-{
-    static const enum recorder_kind on_its_way[] = { RECORDER_TAKEN, RECORDER_LEFT,
-        RECORDER_ERROR };
-
-    fail_and_go_on(on_its_way);
-    expect(CULPRIT_MISMATCH, -1, "count differs");
-}
-
-TEST(test_an_error_that_was_dealt_with_is_not_the_cause)
-{
-    static const enum recorder_kind told[] = { RECORDER_LEFT, RECORDER_TAKEN,
-        RECORDER_ERROR };
-
-    fail_and_go_on(told);
-    expect(CULPRIT_FAILED, -1, "ValueError");
-}
-
-TEST(test_a_program_that_polls_deals_with_an_error_without_a_wait)
-{
-    static const enum recorder_kind polls[] = { RECORDER_TAKEN, RECORDER_ERROR };
-
-    fail_and_go_on(polls);
-    expect(CULPRIT_FAILED, -1, "ValueError");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        again();
+        fail_and_go_on(cases[i].then);
+        expect(cases[i].cause, -1, cases[i].words);
+    }
 }
 
 TEST(test_a_rank_does_not_take_part_in_a_batch)
@@ -324,34 +323,24 @@ static void expect_slow(bool is_slow)
             autopsy_slow_text(&job, &analysis, 2, words, sizeof words));
 }
 
+/* Not: late by turns, a few times, in batches that were submitted together, or at no cost. */
 TEST(test_the_rank_that_waits_least_is_slow)
 {
-    begin_batches(60, 100, 10, 31);
-    expect_slow(true);
-}
+    static const struct {
+        uint64_t count;
+        int step_ms;
+        uint64_t of;
+        int late_ms;
+        bool is_slow;
+    } cases[] = { { 60, 100, 10, 31, true }, { 60, 100, 2, 31, false },
+        { 29, 100, 10, 31, false }, { 60, 0, 10, 31, false },
+        { 60, 1000, 10, 2, false } };
 
-TEST(test_ranks_that_are_late_by_turns_are_not_slow)
-{
-    begin_batches(60, 100, 2, 31);
-    expect_slow(false);
-}
-
-TEST(test_a_rank_that_is_late_a_few_times_is_not_slow)
-{
-    begin_batches(29, 100, 10, 31);
-    expect_slow(false);
-}
-
-TEST(test_batches_that_were_submitted_together_count_once)
-{
-    begin_batches(60, 0, 10, 31);
-    expect_slow(false);
-}
-
-TEST(test_a_rank_that_costs_no_time_is_not_slow)
-{
-    begin_batches(60, 1000, 10, 2);
-    expect_slow(false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        again();
+        begin_batches(cases[i].count, cases[i].step_ms, cases[i].of, cases[i].late_ms);
+        expect_slow(cases[i].is_slow);
+    }
 }
 
 /* A batch that takes a second, for which the rank has waited half of one. */
@@ -439,45 +428,29 @@ static void expect_links(const char *slow, double mbs, const char *expected)
     assert_string_equal(words, expected);
 }
 
-TEST(test_a_link_is_slow)
+TEST(test_slow_links_are_named)
 {
-    expect_links(
-            "b>c", 9.8, "the link from host b to host c carries 9.80 MB/s, others 100");
-}
+    static const struct {
+        const char *slow;
+        double mbs;
+        const char *words;
+    } cases[] = {
+        { "b>c", 9.8, "the link from host b to host c carries 9.80 MB/s, others 100" },
+        { "b>a b>c", 9.8, "the links from host b carry 9.80 MB/s, others 100" },
+        { "a>b c>b", 12, "the links to host b carry 12.0 MB/s, others 100" },
+        { "a>c c>a b>c c>b", 9.8, "the links of host c carry 9.80 MB/s, others 100" },
+        { "a>b b>c", 9.8,
+                "2 links between hosts are slow; the slowest, from host b to host c, "
+                "carries 9.80 MB/s, others 100" },
+        { "a>b b>a a>c c>a b>c c>b", 9.8,
+                "the links between hosts carry 9.80 MB/s, and 200 at the start" },
+        { "b>c", 250, "" },
+    };
 
-TEST(test_all_links_of_a_host_are_slow_one_way)
-{
-    expect_links("b>a b>c", 9.8, "the links from host b carry 9.80 MB/s, others 100");
-}
-
-TEST(test_all_links_to_a_host_are_slow)
-{
-    expect_links("a>b c>b", 12, "the links to host b carry 12.0 MB/s, others 100");
-}
-
-TEST(test_all_links_of_a_host_are_slow)
-{
-    expect_links(
-            "a>c c>a b>c c>b", 9.8, "the links of host c carry 9.80 MB/s, others 100");
-}
-
-TEST(test_links_of_several_hosts_are_slow)
-{
-    expect_links("a>b b>c", 9.8,
-            "2 links between hosts are slow; the slowest, from host b to host c, "
-            "carries "
-            "9.80 MB/s, others 100");
-}
-
-TEST(test_all_links_have_become_slow)
-{
-    expect_links("a>b b>a a>c c>a b>c c>b", 9.8,
-            "the links between hosts carry 9.80 MB/s, and 200 at the start");
-}
-
-TEST(test_links_that_differ_a_little_are_not_slow)
-{
-    expect_links("b>c", 250, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        again();
+        expect_links(cases[i].slow, cases[i].mbs, cases[i].words);
+    }
 }
 
 /* Cut anywhere, or with any byte changed, it is refused or read, and what is read is printed. */

@@ -267,27 +267,6 @@ UNIT_TEST(test_connections)
             "ip route get 10.0.0.2");
 }
 
-UNIT_TEST(test_an_address_that_two_hosts_have)
-{
-    struct seen a = host_b();
-    struct seen b = host_b();
-    const struct seen *const list[] = { &a, &b };
-    struct tried_pair pair = {
-        .from = 0, .to = 1, .what = AGENT_PAIR_FAILED, .number = ECONNREFUSED
-    };
-    struct findings findings = { .items = NULL };
-
-    a.name = "a";
-    a.facts.address_count = 2;
-    (void)snprintf(a.facts.addresses[0], FACTS_ADDRESS_MAX, "10.0.0.1");
-    (void)snprintf(a.facts.addresses[1], FACTS_ADDRESS_MAX, "10.0.0.2");
-    host_findings_pair(list, &pair, &yardstick, &findings);
-    assert_int_equal(findings.count, 1);
-    assert_non_null(strstr(findings.items[0].text,
-            "a cannot connect to b at 10.0.0.2, which is an address of a, too"));
-    findings_fini(&findings);
-}
-
 UNIT_TEST(test_ways_to_a_host)
 {
     static const char *const words[] = { "ls", "a b", NULL };
@@ -354,26 +333,4 @@ UNIT_TEST(test_configuration_of_ssh)
     assert_false(probe_take_line(&seen, "proxycommand nc %h %p"));
     assert_string_equal(seen.probe_host, "b.example");
     assert_string_equal(seen.probe_port, "2222");
-}
-
-UNIT_TEST(test_every_failing_allocation_is_noticed)
-{
-    uint64_t n = 0;
-    bool failed;
-
-    do {
-        struct seen seen = host_b();
-        struct seen *const list[] = { &seen };
-
-        seen.facts.shm_bytes = 0;
-        seen.facts.cma_errno = EPERM;
-        mem_fail_at(++n);
-        host_findings_hosts(list, 1, &yardstick);
-        mem_fail_at(0);
-        assert_int_equal(seen.findings.errors, 1); /* also when it cannot be shown */
-        failed = seen.findings.failed;
-        assert_int_equal(seen.findings.count, failed ? 1 : 2);
-        findings_fini(&seen.findings);
-    } while (failed);
-    assert_true(n > 8);
 }

@@ -165,23 +165,3 @@ UNIT_CASES(test_variables_tell_the_program, "variables")
     arguments_fini(&environment);
     assert_int_equal(restore(NULL), 0);
 }
-
-RANK_TEST(test_no_memory_is_an_error)
-{
-    const struct bind_request request = { .index = 0, .count = 1 };
-    int failures = 0;
-
-    for (uint64_t n = 1; n < 16; n++) {
-        struct arguments environment = { .items = NULL };
-        char text[BIND_TEXT_MAX] = "";
-        tutti_status status;
-
-        mem_fail_at(n);
-        status = bind_rank(&request, &environment, text);
-        mem_fail_at(0);
-        assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
-        failures += status == TUTTI_OK ? 0 : 1;
-        arguments_fini(&environment);
-    }
-    assert_true(failures >= 5);
-}

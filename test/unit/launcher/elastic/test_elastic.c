@@ -163,22 +163,6 @@ static void expect(const struct members *members, int most, int64_t now, int ran
     host_list_fini(&list);
 }
 
-UNIT_TEST(test_hosts_keep_their_order)
-{
-    struct members members = { .items = NULL };
-
-    update(&members, "a:2,b:2");
-    expect(&members, 100, 0, 4, "a:2,b:2");
-    update(&members, "c:1,b:3,a:2");
-    expect(&members, 100, 0, 6, "a:2,b:3,c:1");
-    expect(&members, 3, 0, 3, "a:2,b:1");
-    update(&members, "c:1,b:3");
-    expect(&members, 100, 0, 4, "b:3,c:1");
-    update(&members, "a:2,b:3");
-    expect(&members, 100, 0, 5, "a:2,b:3");
-    members_fini(&members);
-}
-
 UNIT_TEST(test_a_host_that_fails_repeatedly_is_left_out_for_good)
 {
     struct members members = { .items = NULL };

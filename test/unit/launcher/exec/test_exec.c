@@ -154,33 +154,6 @@ UNIT_TEST(test_a_cut_keeps_characters_whole)
     }
 }
 
-UNIT_TEST(test_bytes_that_are_no_characters_stay)
-{
-    static char bytes[LINES_MAX + 1];
-    struct lines lines;
-
-    memset(bytes, '\x80', sizeof bytes);
-    begin(&lines);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    assert_string_equal(shown.text + LINES_MAX, " [cut]\n");
-    lines_fini(&lines);
-}
-
-UNIT_TEST(test_an_update_is_not_shown_after_its_line)
-{
-    static char bytes[LINES_MAX + 1];
-    struct lines lines;
-
-    memset(bytes, 'y', sizeof bytes);
-    begin(&lines);
-    lines_feed(&lines, "1%\r2%\r", 6, 0);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    lines_feed(&lines, "\nnext\n", 6, 0);
-    assert_int_equal(shown.len, LINES_MAX + strlen("1%\n [cut]\nnext\n"));
-    assert_string_equal(shown.text + shown.len - 6, "\nnext\n");
-    lines_fini(&lines);
-}
-
 UNIT_TEST(test_bytes_are_written_as_they_are)
 {
     char parent[PATH_MAX];
@@ -205,31 +178,6 @@ UNIT_TEST(test_bytes_are_written_as_they_are)
     assert_memory_equal(text, "a\0\rb", 4);
     (void)fclose(file);
     root_remove(&root);
-}
-
-UNIT_TEST(test_a_full_disk_is_said_once)
-{
-    struct log_file log;
-
-    if (access("/dev/full", W_OK) != 0) {
-        skip();
-    }
-    assert_int_equal(log_file_open(&log, "/dev", "full"), TUTTI_OK);
-    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/dev/full"));
-    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
-}
-
-UNIT_TEST(test_what_cannot_be_made_is_named)
-{
-    char folder[PATH_MAX];
-    struct log_file log;
-
-    assert_int_equal(logs_make_folder("/dev/null/logs", 0, folder), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/dev/null"));
-    assert_int_equal(log_file_open(&log, "/dev/null", "stdout"), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/dev/null/stdout"));
-    assert_int_equal(log.fd, -1);
 }
 
 UNIT_CASES(test_each_generation_has_its_place, "generations")
@@ -298,25 +246,6 @@ UNIT_CASES(test_stats_of_processes, "stat")
         (void)sprintf(out, "%d %d %c%s", process.pid, process.parent, process.state,
                 process.is_ending ? " ending" : "");
     }
-}
-
-UNIT_TEST(test_an_entry_is_matched_whole)
-{
-    static const char environment[] = "A=1\0JOB=x.1\0JOB=x.12\0XJOB=x.3";
-
-    assert_true(procs_has_entry(environment, sizeof environment, "A=1"));
-    assert_true(procs_has_entry(environment, sizeof environment, "JOB=x.12"));
-    assert_true(procs_has_entry(environment, sizeof environment, "XJOB=x.3"));
-    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x.3"));
-    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x."));
-    assert_false(procs_has_entry(environment, sizeof environment - 1, "XJOB=x.3"));
-    assert_false(procs_has_entry(environment, 0, "A=1"));
-}
-
-UNIT_TEST(test_this_process_is_running)
-{
-    assert_int_equal(process_state(getpid()), 'R');
-    assert_int_equal(process_state(0x7fffffff), 0);
 }
 
 UNIT_CASES(test_ranks_of_each_starter, "ranks")
@@ -398,30 +327,6 @@ UNIT_TEST(test_credit_returns_with_time_up_to_a_second)
     }
 }
 
-UNIT_TEST(test_a_line_longer_than_the_limit_passes_alone)
-{
-    struct rate rate;
-
-    rate_init(&rate, 1000, 0);
-    assert_true(rate_take(&rate, 3000, 0));
-    assert_false(rate_take(&rate, 1, second));
-    assert_true(rate_take(&rate, 1, 3 * second + 1));
-}
-
-/* Many small steps must add up to the same credit as a large one. */
-UNIT_TEST(test_small_steps_of_time_lose_no_credit)
-{
-    struct rate rate;
-    int passed = 0;
-
-    rate_init(&rate, 1000, 0);
-    assert_true(rate_take(&rate, 1000, 0));
-    for (int64_t now = 0; now <= second; now += second / 2500) {
-        passed += rate_take(&rate, 100, now) ? 1 : 0;
-    }
-    assert_in_range(passed, 5, 10);
-}
-
 UNIT_TEST(test_the_last_lines_are_kept)
 {
     static struct tail tail;
@@ -440,21 +345,6 @@ UNIT_TEST(test_the_last_lines_are_kept)
     assert_int_equal(tail.count, LINK_TAIL_LINES);
     assert_int_equal(tail.len, len);
     assert_memory_equal(tail.text, expected, len);
-}
-
-UNIT_TEST(test_long_lines_push_out_more_than_one)
-{
-    static struct tail tail;
-    static char line[LINK_TAIL_MAX];
-
-    memset(line, 'x', sizeof line);
-    line[sizeof line - 1] = '\n';
-    tail_add(&tail, "a\n", 2);
-    tail_add(&tail, "b\n", 2);
-    tail_add(&tail, line + 2, sizeof line - 2);
-    assert_int_equal(tail.count, 2);
-    assert_memory_equal(tail.text, "b\nx", 3);
-    assert_int_equal(tail.len, LINK_TAIL_MAX);
 }
 
 UNIT_TEST(test_of_a_line_that_is_too_long_the_end_is_kept)

@@ -67,40 +67,6 @@ UNIT_TEST(test_messages_arrive_as_they_were_sent)
     assert_false(join_send(&other, &empty));
 }
 
-UNIT_TEST(test_a_hello_is_read_back)
-{
-    const struct join_hello sent = {
-        .key = "b-17 attempt 1", .name = "algo-2", .index = 3, .slots = 8
-    };
-    struct wire_writer out = { .data = NULL };
-    char texts[JOIN_HELLO_TEXTS_MAX];
-    struct join_hello hello;
-    struct wire_reader in;
-
-    join_put_hello(&out, &sent);
-    wire_reader_init(&in, out.data, out.len);
-    assert_true(join_get_hello(&in, &hello, texts));
-    assert_string_equal(hello.key, "b-17 attempt 1");
-    assert_string_equal(hello.name, "algo-2");
-    assert_int_equal(hello.index, 3);
-    assert_int_equal(hello.slots, 8);
-    /* Cut anywhere it is none. */
-    for (size_t len = 0; len < out.len; len++) {
-        wire_reader_init(&in, out.data, len);
-        assert_false(join_get_hello(&in, &hello, texts));
-    }
-    wire_writer_fini(&out);
-}
-
-UNIT_TEST(test_keys_are_compared_whole)
-{
-    assert_true(join_same_key("", ""));
-    assert_true(join_same_key("abc", "abc"));
-    assert_false(join_same_key("abc", "abd"));
-    assert_false(join_same_key("abc", "ab"));
-    assert_false(join_same_key("", "a"));
-}
-
 #define SECRET "0123456789abcdef"
 
 /* Reads a file of this text and mode. */
@@ -122,31 +88,6 @@ static tutti_status read_file(struct join_place *place, const char *text, mode_t
     return status;
 }
 
-UNIT_TEST(test_a_file_without_its_last_newline)
-{
-    static const char *const texts[] = { SECRET, SECRET "\n", SECRET "\r\n" };
-    struct join_place place;
-
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        assert_int_equal(read_file(&place, texts[i], 0400), TUTTI_OK);
-        assert_int_equal(place.secret_len, strlen(SECRET));
-        assert_memory_equal(place.secret, SECRET, strlen(SECRET));
-    }
-}
-
-UNIT_TEST(test_a_file_that_others_may_read_is_refused)
-{
-    static const mode_t modes[] = { 0604, 0640, 0602, 0610 };
-    struct join_place place;
-
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        assert_int_equal(read_file(&place, SECRET, modes[i]), TUTTI_ERR_INVALID);
-        assert_non_null(strstr(tutti_last_error(), "chmod 600"));
-        assert_null(strstr(tutti_last_error(), SECRET));
-        assert_int_equal(place.secret_len, 0);
-    }
-}
-
 UNIT_TEST(test_a_length_that_makes_no_secret_is_refused)
 {
     static char longer[JOIN_SECRET_MAX + 10];
@@ -158,26 +99,6 @@ UNIT_TEST(test_a_length_that_makes_no_secret_is_refused)
     assert_non_null(strstr(tutti_last_error(), "not 15; make one"));
     assert_null(strstr(tutti_last_error(), "0123456789"));
     assert_int_equal(read_file(&place, longer, 0600), TUTTI_ERR_INVALID);
-}
-
-UNIT_TEST(test_without_a_file)
-{
-    static char variable[] = "TUTTI_JOIN_SECRET=" SECRET;
-    static char *set[] = { variable, NULL };
-    static char *unset[] = { NULL };
-    struct options options = { .join_secret_file = NULL };
-    struct join_place place = { .secret_len = 0 };
-
-    assert_int_equal(join_secret_read(&options, set, &place), TUTTI_OK);
-    assert_memory_equal(place.secret, SECRET, place.secret_len);
-    place.secret_len = 0;
-    assert_int_equal(join_secret_read(&options, unset, &place), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "--join-trusted-network"));
-    options.join_trusted_network = true;
-    assert_int_equal(join_secret_read(&options, unset, &place), TUTTI_OK);
-    assert_int_equal(place.secret_len, 0);
-    options.join_secret_file = "/no/such/file";
-    assert_int_equal(join_secret_read(&options, set, &place), TUTTI_ERR_INVALID);
 }
 
 static const char secret[] = SECRET;
@@ -206,22 +127,6 @@ static pid_t start_host(uint16_t port)
 static int64_t deadline(void)
 {
     return clock_ns() + (int64_t)PATIENCE_S * 1000000000;
-}
-
-static struct join_message next_message(struct session *session)
-{
-    struct join_message message;
-    int got = join_next(session, &message);
-
-    while (got == 0) {
-        struct pollfd asked = { .fd = session->fd, .events = POLLIN };
-
-        assert_int_equal(poll(&asked, 1, PATIENCE_S * 1000), 1);
-        assert_true(session_receive(session));
-        got = join_next(session, &message);
-    }
-    assert_int_equal(got, 1);
-    return message;
 }
 
 /* The host's HELLO to one who has this secret; what is sent next goes in one piece. */
@@ -255,29 +160,6 @@ static int end_of(pid_t host)
     assert_int_equal(waitpid(host, &status, 0), host);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
-}
-
-UNIT_TEST(test_what_comes_with_the_welcome_is_run)
-{
-    const struct join_message run = { .type = JOIN_RUN, .bytes = "echo ran", .len = 8 };
-    const struct join_message bye = { .type = JOIN_BYE };
-    struct session end;
-    struct join_message said;
-    pid_t host;
-
-    end = meet_host(&host, secret, sizeof secret);
-    meet_welcome(&end, &join_protocol, NULL, 0);
-    assert_true(join_send(&end, &run));
-    (void)setsockopt(end.fd, IPPROTO_TCP, TCP_CORK, &(int){ 0 }, sizeof(int));
-    do {
-        said = next_message(&end);
-    } while (said.type != JOIN_OUTPUT);
-    assert_int_equal(said.len, 4);
-    assert_memory_equal(said.bytes, "ran\n", 4);
-    assert_true(join_send(&end, &bye));
-    (void)setsockopt(end.fd, IPPROTO_TCP, TCP_CORK, &(int){ 0 }, sizeof(int));
-    assert_int_equal(end_of(host), 0);
-    session_fini(&end);
 }
 
 UNIT_TEST(test_nothing_of_an_impostor_is_run)

@@ -76,23 +76,6 @@ UNIT_TEST(test_an_address_that_is_silent_holds_up_nobody)
     (void)close(listener);
 }
 
-UNIT_TEST(test_what_is_no_address_is_left_out)
-{
-    struct connect_addresses addresses = { .count = 0 };
-
-    assert_int_not_equal(
-            connect_add(&addresses, "not-numeric", "9", AI_NUMERICHOST), 0);
-    assert_int_equal(addresses.count, 0);
-}
-
-UNIT_TEST(test_the_deadline_ends_it)
-{
-    static const char *const hosts[] = { "127.0.0.1" };
-
-    assert_int_equal(try_all(hosts, 1, 9, clock_ns() - 1), -1);
-    assert_int_equal(errno, ETIMEDOUT);
-}
-
 /* A supervisor that reaches nobody. */
 UNIT_TEST(test_when_none_answers_all_are_named)
 {
