@@ -43,22 +43,22 @@ int tutti_size(const tutti *t)
 
 int tutti_local_rank(const tutti *t)
 {
-    return nodes_local(&t->topology.nodes, t->rank);
+    return nodes_local(&t->peers.nodes, t->rank);
 }
 
 int tutti_local_size(const tutti *t)
 {
-    return nodes_ranks(&t->topology.nodes, nodes_of(&t->topology.nodes, t->rank));
+    return nodes_ranks(&t->peers.nodes, nodes_of(&t->peers.nodes, t->rank));
 }
 
 int tutti_node(const tutti *t)
 {
-    return nodes_of(&t->topology.nodes, t->rank);
+    return nodes_of(&t->peers.nodes, t->rank);
 }
 
 int tutti_node_count(const tutti *t)
 {
-    return t->topology.nodes.count;
+    return t->peers.nodes.count;
 }
 
 bool tutti_has_background(const tutti *t)
@@ -95,12 +95,12 @@ static void read_counters(tutti *t, tutti_stats *stats)
     const struct metrics *counters = t->metrics;
 
     stats->completed =
-            counter_get(&t->finished.ok) + counter_get(&t->metrics->streamed);
-    stats->failed = counter_get(&t->finished.failed);
-    stats->bytes =
-            counter_get(&t->finished.bytes) + counter_get(&t->metrics->streamed_bytes);
+            counter_get(&t->work.finished.ok) + counter_get(&t->metrics->streamed);
+    stats->failed = counter_get(&t->work.finished.failed);
+    stats->bytes = counter_get(&t->work.finished.bytes) +
+            counter_get(&t->metrics->streamed_bytes);
     /* Last, so that it is not less than those that have ended. */
-    stats->submitted = counter_get(&t->intake.count);
+    stats->submitted = counter_get(&t->work.intake.count);
     stats->batches = counter_get(&counters->batches);
     stats->announced_by_bit = counter_get(&counters->by_number);
     stats->announced_by_name = counter_get(&counters->by_name);

@@ -21,7 +21,7 @@ static void free_name(struct tutti *t, const struct operation *operation)
 /* It has left the device's queues: its commands are issued, or never will be. */
 static void leave_device(struct tutti *t, struct operation *operation)
 {
-    operation_satisfied(operation, &t->tickets);
+    operation_satisfied(operation, &t->engine.tickets);
     if (operation->on_device.after != NULL) {
         t->device.release(t->device.state, operation->on_device.after);
         operation->on_device.after = NULL;
@@ -78,15 +78,15 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
             complete_release(t, operation);
         }
         if (operation->status == TUTTI_OK) {
-            counter_publish(&t->finished.ok, 1);
-            counter_publish(&t->finished.bytes, operation->memory.bytes);
+            counter_publish(&t->work.finished.ok, 1);
+            counter_publish(&t->work.finished.bytes, operation->memory.bytes);
         } else {
-            counter_publish(&t->finished.failed, 1);
+            counter_publish(&t->work.finished.failed, 1);
         }
         operation_advance(operation, OPERATION_DONE);
         record_end(t, operation);
         if (!was_issued) {
-            counter_publish(&t->finished.count, 1);
+            counter_publish(&t->work.finished.count, 1);
         }
         if (operation->callback.call != NULL) {
             operation->next = callbacks;
@@ -126,7 +126,7 @@ static void call_back(struct tutti *t, struct operation *operation)
     operation->error = NULL;
     if (operation_end(operation)) {
         pthread_mutex_lock(&t->lock);
-        operation_put_back(&t->operations, operation);
+        operation_put_back(&t->work.operations, operation);
         pthread_mutex_unlock(&t->lock);
     }
     callback(user, status, error != NULL ? error->text : "");
@@ -193,7 +193,7 @@ void complete_drain(struct tutti *t, const struct process_set *set,
     struct operation *operation;
 
     pthread_mutex_lock(&t->lock);
-    while ((operation = operation_next(&t->operations, &position)) != NULL) {
+    while ((operation = operation_next(&t->work.operations, &position)) != NULL) {
         if (operation_state(operation) < OPERATION_ANNOUNCED ||
                 operation_state(operation) > last ||
                 (set != NULL && operation->set != set)) {

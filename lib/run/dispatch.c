@@ -456,7 +456,7 @@ static tutti_status launch_all(struct tutti *t, bool *moved)
     uint64_t used;
 
     do {
-        used = t->tickets.used;
+        used = t->engine.tickets.used;
         status = order_advance(t, moved);
         if (t->dispatcher.waiting == 0) {
             break;
@@ -464,7 +464,7 @@ static tutti_status launch_all(struct tutti *t, bool *moved)
         for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
             status = launch_waiting(t, t->sets.sets[s], moved);
         }
-    } while (status == TUTTI_OK && t->tickets.used != used);
+    } while (status == TUTTI_OK && t->engine.tickets.used != used);
     return status;
 }
 

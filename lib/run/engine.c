@@ -72,8 +72,8 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
                     (const char *)negotiator->outbox.arena.data + action->offset);
             break;
         case ACTION_ARRIVAL:
-            t->arrival_flags.write(t->arrival_flags.state, &set->op, action->cell,
-                    action->word, action->detail);
+            t->peers.arrival_flags.write(t->peers.arrival_flags.state, &set->op,
+                    action->cell, action->word, action->detail);
             set->arrived = true;
             break;
         }
@@ -107,9 +107,9 @@ static void collect_counts(struct tutti *t, struct negotiator *negotiator)
 /* Those who wait for arrivals of this rank see that they have changed. */
 static void wake_members(struct tutti *t, const struct process_set *set)
 {
-    for (int m = 0; m < set->op.size && t->transport.ops->wakes; m++) {
+    for (int m = 0; m < set->op.size && t->peers.transport.ops->wakes; m++) {
         if (m != set->op.rank) {
-            t->transport.ops->wake(t->transport.state, set->world_ranks[m]);
+            t->peers.transport.ops->wake(t->peers.transport.state, set->world_ranks[m]);
         }
     }
 }
@@ -154,7 +154,7 @@ static tutti_status read_arrivals(
         if (m == set->op.rank || !plan_awaits(plan, m)) {
             continue;
         }
-        word = t->arrival_flags.read(t->arrival_flags.state, &set->op, m,
+        word = t->peers.arrival_flags.read(t->peers.arrival_flags.state, &set->op, m,
                 arrival_cell(lane, epoch), &detail);
         if (word != plan->arrivals[m].word) {
             set->dirty = true;
@@ -332,11 +332,11 @@ void engine_progress(struct tutti *t, bool *moved)
 bool engine_must_poll(const struct tutti *t)
 {
     return t->device.state != NULL &&
-            (complete_is_pending(&t->inflight) || t->dispatcher.running != NULL ||
-                    t->tickets.meets);
+            (complete_is_pending(&t->engine.inflight) ||
+                    t->dispatcher.running != NULL || t->engine.tickets.meets);
 }
 
 bool engine_is_flushed(const struct tutti *t)
 {
-    return t->transport.ops->flushed(t->transport.state);
+    return t->peers.transport.ops->flushed(t->peers.transport.state);
 }

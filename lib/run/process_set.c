@@ -24,7 +24,7 @@ static tutti_status init_shape(const struct tutti *t, struct process_set *set)
     bool made;
 
     for (int i = 0; node_of != NULL && i < set->op.size; i++) {
-        node_of[i] = nodes_of(&t->topology.nodes, set->world_ranks[i]);
+        node_of[i] = nodes_of(&t->peers.nodes, set->world_ranks[i]);
     }
     made = node_of != NULL &&
             tree_shape_init(&set->shape, set->op.size, node_of, t->config.tree_fanout);
@@ -46,8 +46,8 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .stall_fail_ns = t->engine.stall_fail_ns,
         .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
         .window = OP_INFLIGHT_MAX,
-        .arrival_flags = arrival_flags_cover(&t->arrival_flags, &set->op),
-        .limits = t->forming.limits,
+        .arrival_flags = arrival_flags_cover(&t->peers.arrival_flags, &set->op),
+        .limits = t->engine.forming.limits,
         .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
                 /* A MB are 1e6 bytes. */
                 .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
@@ -141,7 +141,7 @@ static tutti_status open_arrival_flags(struct tutti *t, const struct process_set
     if (set->op.rank < 0 || !set->negotiator.config.arrival_flags) {
         return TUTTI_OK;
     }
-    return t->arrival_flags.open(t->arrival_flags.state, &set->op);
+    return t->peers.arrival_flags.open(t->peers.arrival_flags.state, &set->op);
 }
 
 /* Who is in a set of this rank; all are in the world. Lock held. */

@@ -17,7 +17,7 @@ static tutti_status no_memory(const struct submission *s)
 static tutti_status give_operation(struct tutti *t, struct process_set *set,
         struct tensor *tensor, const struct submission *s, tutti_tensor *handle)
 {
-    struct operation *own = operation_take(&t->operations);
+    struct operation *own = operation_take(&t->work.operations);
 
     if (own == NULL) {
         return no_memory(s);
@@ -78,7 +78,7 @@ tutti_status registration_add(
 
 tutti_status registration_remove(struct tutti *t, tutti_tensor handle)
 {
-    struct operation *own = persistent_find(&t->operations, handle);
+    struct operation *own = persistent_find(&t->work.operations, handle);
     struct tensor *tensor;
 
     if (own == NULL) {

@@ -18,7 +18,7 @@ static void wake_rank(void *user, int world_rank)
 {
     struct tutti *t = user;
 
-    t->transport.ops->wake(t->transport.state, world_rank);
+    t->peers.transport.ops->wake(t->peers.transport.state, world_rank);
 }
 
 static void *heap_alloc(void *user, size_t bytes)
@@ -44,22 +44,22 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->size = spec->size;
     t->config = spec->config;
     t->log = spec->log;
-    t->topology.nodes = spec->nodes;
-    t->topology.caches = spec->caches;
-    t->transport = spec->transport;
-    t->forming.limits = spec->limits;
+    t->peers.nodes = spec->nodes;
+    t->peers.caches = spec->caches;
+    t->peers.transport = spec->transport;
+    t->engine.forming.limits = spec->limits;
     t->outputs.memory = spec->memory.alloc != NULL
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
     t->device = spec->device;
     t->ranges = spec->ranges;
-    t->arrival_flags = spec->arrival_flags;
+    t->peers.arrival_flags = spec->arrival_flags;
     t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
     t->driver.bell = spec->bell != NULL ? spec->bell : &t->driver.own_bell;
     t->driver.any_thread = spec->any_thread;
-    t->release = spec->release;
-    t->release_user = spec->user;
+    t->origin.release = spec->release;
+    t->origin.user = spec->user;
     t->engine.stall_ns = (int64_t)(warn * 1e9);
     t->engine.stall_fail_ns = (int64_t)(fail * 1e9);
     t->engine.tick_limit_ns = shorter > 0 ? (int64_t)(shorter * 0.25e9) : TICK_LIMIT_NS;
@@ -233,7 +233,7 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     cpu_load_init(&t->driver.load);
     headroom_init(&t->outputs.headroom,
             nodes_ranks(&spec->nodes, nodes_of(&spec->nodes, spec->rank)));
-    forkmark_init(&t->forkmark);
+    forkmark_init(&t->origin.forkmark);
     move_in(t, spec);
     open_recorder(t, &spec->link);
     status = context_spec_agree(spec, start(t, spec));

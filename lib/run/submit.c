@@ -180,12 +180,12 @@ static void fill_streams(struct operation *operation, const struct submission *s
 static void push(struct tutti *t, struct operation *operation, tutti_request *request)
 {
     recorder_use(&operation->record,
-            atomic_load_explicit(&t->intake.count, memory_order_relaxed),
+            atomic_load_explicit(&t->work.intake.count, memory_order_relaxed),
             operation->request.meta.step);
     if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }
-    intake_push(&t->intake, operation, operation, 1);
+    intake_push(&t->work.intake, operation, operation, 1);
 }
 
 static tutti_status in_flight_already(
@@ -231,7 +231,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
         struct process_set *set, struct tensor *tensor, const struct submission *s,
         tutti_request *request)
 {
-    struct operation *operation = operation_take(&t->operations);
+    struct operation *operation = operation_take(&t->work.operations);
     tutti_status status;
 
     if (operation == NULL) {
@@ -241,7 +241,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
     status = begin_named(t, operation, tensor, s);
     if (status != TUTTI_OK) {
         if (operation_end(operation)) {
-            operation_put_back(&t->operations, operation);
+            operation_put_back(&t->work.operations, operation);
         }
         return status;
     }
@@ -284,7 +284,7 @@ static void describe(const struct tensor *tensor, struct submission *s)
 static struct tensor *find_registered(
         struct tutti *t, tutti_tensor handle, struct submission *s)
 {
-    const struct operation *own = persistent_find(&t->operations, handle);
+    const struct operation *own = persistent_find(&t->work.operations, handle);
     const enum op_space space = s->meta.space;
 
     if (own == NULL) {
@@ -299,7 +299,7 @@ static struct tensor *find_registered(
 static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tutti_tensor handle, tutti_request *request)
 {
-    struct open_group *group = group_of_thread(&t->groups);
+    struct open_group *group = group_of_thread(&t->work.groups);
     struct process_set *set = NULL;
     struct tensor *tensor = NULL;
     tutti_status status;
@@ -454,8 +454,8 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     tutti_status status;
 
     /* Relaxed: a group of this thread is seen, and others are none of its business. */
-    if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
-        operation = persistent_take(&t->operations, tensor);
+    if (atomic_load_explicit(&t->work.groups.open, memory_order_relaxed) == 0) {
+        operation = persistent_take(&t->work.operations, tensor);
     }
     if (operation == NULL) {
         return queue(t, s, tensor, request);

@@ -58,7 +58,7 @@ static tutti_status announce_cancels(struct tutti *t)
 
     pthread_mutex_lock(&t->lock);
     while (status == TUTTI_OK &&
-            (operation = operation_next(&t->operations, &position)) != NULL) {
+            (operation = operation_next(&t->work.operations, &position)) != NULL) {
         if (operation_state(operation) != OPERATION_ANNOUNCED ||
                 !operation_take_cancel(operation)) {
             continue;
@@ -78,7 +78,7 @@ static void record_taken(
                 &(struct recorder_event){ .kind = RECORDER_TAKEN,
                         .time_ns = t->engine.now_ns,
                         .place = atomic_load_explicit(
-                                &t->intake.count, memory_order_relaxed),
+                                &t->work.intake.count, memory_order_relaxed),
                         .amount = count,
                         .tensor = recorder_number(&t->recorder, last) });
     }
@@ -86,7 +86,7 @@ static void record_taken(
 
 tutti_status take_in_submissions(struct tutti *t, bool *moved)
 {
-    struct operation *operations = intake_take(&t->intake);
+    struct operation *operations = intake_take(&t->work.intake);
     const bool cancels = take_cancels(t);
     const struct recorder_mark *last = NULL;
     /* Acquire: pairs with timeline_start(). */

@@ -169,7 +169,7 @@ static int priority_of(tutti *t, tutti_tensor tensor, bool in_group)
                              &request),
             TUTTI_OK);
     assert_true(!in_group || tutti_group_end(t) == TUTTI_OK);
-    priority = operation_find(&t->operations, request)->request.priority;
+    priority = operation_find(&t->work.operations, request)->request.priority;
     assert_int_equal(tutti_wait(t, &request, TUTTI_FOREVER), TUTTI_OK);
     return priority;
 }

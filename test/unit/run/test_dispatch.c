@@ -116,7 +116,7 @@ static void tear_down(struct scene *scene)
 {
     assert_true(dispatch_cancel_all(&scene->context));
     dispatch_fini(&scene->context);
-    forming_fini(&scene->context.forming);
+    forming_fini(&scene->context.engine.forming);
     mem_free(scene);
 }
 
