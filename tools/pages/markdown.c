@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/metrics.h"
 #include "launcher/flags.h"
+#include "observe/metrics.h"
 #include "tools/pages/pages.h"
 
 static const char reference_head[] =
@@ -183,7 +183,7 @@ void pages_metrics(void)
 
     (void)fputs(
             "# Metrics\n\n"
-            "<!-- Written by script/gendocs from lib/base/metrics.c. -->\n\n"
+            "<!-- Written by script/gendocs from lib/observe/metrics.c. -->\n\n"
             "What each rank counts, and its labels; [metrics.md](../metrics.md) says "
             "how it is read. Times are in seconds, sizes in bytes. `size` is the size "
             "of "
