@@ -22,7 +22,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "base/metrics.h"
+#include "observe/metrics.h"
 
 /**
  * The process set of a batch; facts equal on all its ranks, but for `rank`. While ranks have

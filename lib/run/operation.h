@@ -22,7 +22,7 @@
 #include "agree/negotiator.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/recorder.h"
+#include "observe/recorder.h"
 #include "ops/op.h"
 
 enum operation_state {

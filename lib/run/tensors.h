@@ -12,7 +12,7 @@
 #include "agree/meta.h"
 #include "agree/negotiator.h"
 #include "base/map.h"
-#include "base/recorder.h"
+#include "observe/recorder.h"
 #include "run/rows.h"
 
 struct operation;

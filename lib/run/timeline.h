@@ -1,5 +1,5 @@
 /*
- * A timeline: a second recording of this rank (base/recorder.h), in a file, larger than that of
+ * A timeline: a second recording of this rank (observe/recorder.h), in a file, larger than that of
  * the flight recorder, and with events that are too many to be kept always. It is on from
  * when it is asked for, by a parameter, a call or tuttirun, during the steps that were asked for.
  *
@@ -15,7 +15,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/recorder.h"
+#include "observe/recorder.h"
 #include "ops/op.h"
 
 struct batch;

@@ -1,5 +1,5 @@
 /*
- * A rank's recording (base/recorder.h), read from a file that may be damaged: nothing of it is
+ * A rank's recording (observe/recorder.h), read from a file that may be damaged: nothing of it is
  * believed before it has been checked.
  */
 #ifndef TUTTI_TOOLS_AUTOPSY_RECORDING_H
@@ -11,7 +11,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/recorder.h"
+#include "observe/recorder.h"
 
 /** A name in a process set, as this rank knows it. */
 struct recorded_tensor {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/metrics.h"
 #include "launcher/flags.h"
+#include "observe/metrics.h"
 #include "tools/pages/pages.h"
 
 /* True where a word begins that is better shown as code. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "observe/metrics.h"
 #include "test/unit/unit.h"
 
 static struct metrics metrics;

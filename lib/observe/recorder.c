@@ -1,7 +1,7 @@
 /*
  * The flight recorder of a rank: a mapping that it writes and others read.
  */
-#include "base/recorder.h"
+#include "observe/recorder.h"
 
 #include <assert.h>
 #include <errno.h>

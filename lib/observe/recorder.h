@@ -9,7 +9,7 @@
  *                Written when it is submitted
  *   over         one for each name: how often that is over. Written when it is
  *   tensors      the names
- *   metrics      counters (base/metrics.h)
+ *   metrics      counters (observe/metrics.h)
  *   events       a ring of the last: batches, waits, plans that were left, failures
  *   links        one for each rank: how what comes from it has come of late
  *
@@ -32,7 +32,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/metrics.h"
+#include "observe/metrics.h"
 
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"

@@ -13,8 +13,8 @@
 
 #include "base/draft.h"
 #include "base/error.h"
-#include "base/metrics.h"
 #include "base/text.h"
+#include "observe/metrics.h"
 
 enum {
     PATH_BYTES = 4096,

@@ -1,7 +1,7 @@
 /*
  * The metrics of a rank: one block of counters, and all that is said of it.
  *
- * The block lies in the rank's recording (base/recorder.h), so that its supervisor reads it as
+ * The block lies in the rank's recording (observe/recorder.h), so that its supervisor reads it as
  * part of a file, without a thread, a signal or a word to the rank, also after a kill -9. Without
  * a recording it is memory of the context. Who writes a counter adds to it; readers see each
  * whole, but not all of one moment.

@@ -1,7 +1,7 @@
 /*
  * Counts batches, and tells what was counted.
  */
-#include "base/metrics.h"
+#include "observe/metrics.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/recorder.h"
+#include "observe/recorder.h"
 #include "test/unit/unit.h"
 
 static struct recorder recorder;
