@@ -266,13 +266,6 @@ int agent_main(char *const *argv, char *const *environment)
     struct facts facts;
     uint16_t port = 0;
 
-    if (argv[0] != NULL && strcmp(argv[0], "page") == 0) {
-        return gather_cma_page();
-    }
-    if (argv[0] != NULL && strcmp(argv[0], "read") == 0 && argv[1] != NULL &&
-            argv[2] != NULL) {
-        return gather_cma_read(argv[1], argv[2]);
-    }
     (void)signal(SIGPIPE, SIG_IGN);
     agent.peers = mem_calloc(AGENT_PEERS_MAX, sizeof *agent.peers);
     if (agent.peers == NULL) {

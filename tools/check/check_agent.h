@@ -30,8 +30,7 @@ enum agent_pair {
 #define AGENT_PAIRS "ok|failed|stranger"
 
 /**
- * @param argv  what follows --check-host: the path of the starter, or the parts of
- *              local_facts_cma.c
+ * @param argv  what follows --check-host: the path of the starter
  * @return exit status of the process
  */
 int agent_main(char *const *argv, char *const *environment);

@@ -104,7 +104,7 @@ static void end_member(struct check_host *member)
 
     seen->status = member->process.status;
     process_last_words(&member->process, seen->last_words, sizeof seen->last_words);
-    talk_end(&member->talk);
+    member->talk.state = TALK_OVER;
 }
 
 static void start_member(struct check_hosts *checked, struct check_host *member)
@@ -121,7 +121,7 @@ static void start_member(struct check_hosts *checked, struct check_host *member)
                     checked->plan->environment) != TUTTI_OK) {
         (void)snprintf(member->seen.last_words, sizeof member->seen.last_words,
                 "%.200s", tutti_last_error());
-        talk_end(&member->talk);
+        member->talk.state = TALK_OVER;
     } else {
         process_watch(&member->process, &checked->loop);
     }
@@ -130,7 +130,7 @@ static void start_member(struct check_hosts *checked, struct check_host *member)
 
 static void ask_clock(struct check_host *member)
 {
-    talk_asked(&member->talk, real_ns());
+    member->talk.asked_real_ns = real_ns();
     process_tell(&member->process, "clock\n", strlen("clock\n"));
 }
 
@@ -311,7 +311,7 @@ static void tell_peers(struct check_hosts *checked, size_t from)
             process_tell(&member->process, line, (size_t)len);
         }
     }
-    talk_go(&member->talk);
+    member->talk.state = TALK_PAIRS;
     process_tell(&member->process, "go\n", strlen("go\n"));
 }
 

@@ -207,12 +207,11 @@ void gather_facts(struct facts *facts, const char *starter, char *const *environ
 
     *facts = (struct facts){ .ptrace_scope = -1 };
     (void)snprintf(facts->release, sizeof facts->release, "%s", tutti_version());
-    if (program_self(self, sizeof self) == TUTTI_OK) {
-        if (gather_hash(self, facts->binary) != TUTTI_OK) {
-            facts->binary[0] = '\0';
-        }
-        facts->cma_errno = gather_cma(self, environment);
+    if (program_self(self, sizeof self) != TUTTI_OK ||
+            gather_hash(self, facts->binary) != TUTTI_OK) {
+        facts->binary[0] = '\0';
     }
+    facts->cma_errno = gather_cma();
     (void)gethostname(facts->host, sizeof facts->host - 1);
     machine_identity(facts->machine, sizeof facts->machine);
     ask_starter(facts, starter, environment);

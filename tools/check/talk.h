@@ -25,7 +25,7 @@ enum talk_state {
 
 struct talk {
     struct seen *seen; /* borrowed                                        */
-    enum talk_state state; /* written only by talk.c                          */
+    enum talk_state state; /* the caller sets TALK_PAIRS and TALK_OVER        */
     int clocks; /* answers so far                                  */
     int64_t asked_real_ns; /* our CLOCK_REALTIME when it was asked            */
 };
@@ -33,13 +33,10 @@ struct talk {
 /** What is to be done after a line. */
 enum talk_next {
     TALK_GO_ON, /* nothing                                                */
-    TALK_ASK_CLOCK, /* send "clock" and call talk_asked()                     */
+    TALK_ASK_CLOCK, /* set asked_real_ns and send "clock"                     */
     TALK_PAIR, /* *pair is the outcome of a connection; `from` is not set */
 };
 
-void talk_asked(struct talk *talk, int64_t now_real_ns);
-void talk_go(struct talk *talk);
-void talk_end(struct talk *talk);
 /**
  * Takes a line.
  * @param now_real_ns  CLOCK_REALTIME when it came
