@@ -191,9 +191,10 @@ static void blame_one(struct blame *blame, const struct subject *subject,
     }
 }
 
-static void blame_for(struct analysis *analysis, const struct recorded_job *job,
-        const struct subject *subject)
+static void blame_for(
+        void *context, const struct recorded_job *job, const struct subject *subject)
 {
+    struct analysis *analysis = context;
     const struct recorded_tensor *asked = subject_asked(subject, job->count);
     size_t missing = 0;
 
@@ -617,14 +618,10 @@ static tutti_status make_room(struct analysis *analysis, const struct recorded_j
 
 tutti_status analysis_make(struct analysis *analysis, const struct recorded_job *job)
 {
-    struct subjects subjects = { .count = 0 };
     tutti_status status = make_room(analysis, job);
 
     if (status == TUTTI_OK) {
-        status = subjects_find(&subjects, job);
-    }
-    for (size_t s = 0; s < subjects.count; s++) {
-        blame_for(analysis, job, &subjects.items[s]);
+        status = subjects_visit(job, blame_for, analysis);
     }
     if (status == TUTTI_OK) {
         status = lateness_find(analysis, job);
@@ -635,7 +632,6 @@ tutti_status analysis_make(struct analysis *analysis, const struct recorded_job 
         analysis_fini(analysis);
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for an autopsy");
     }
-    subjects_fini(&subjects);
     return status;
 }
 

@@ -33,8 +33,12 @@ static int compare_moments(const void *a, const void *b)
 static void print_event(FILE *file, const struct recording_of *recording,
         const struct recorder_event *e)
 {
+    static const char *const texts[RECORDER_KINDS] = {
+        [RECORDER_STALL] = "reported a stall",
+        [RECORDER_ERROR] = "has an operation that failed",
+        [RECORDER_FAILURE] = "has a context that failed",
+    };
     char name[WORDS] = "";
-    const double ms = (double)e->amount / MILLISECOND;
 
     if (e->tensor > 0) { /* which use it was is known of the last alone */
         const struct recorded_tensor *tensor = &recording->tensors[e->tensor - 1];
@@ -42,51 +46,27 @@ static void print_event(FILE *file, const struct recording_of *recording,
         (void)snprintf(name, sizeof name, "%s \"%s\"", recorded_collective(tensor),
                 tensor->name);
     }
-    switch (e->kind) {
-    case RECORDER_TAKEN:
+    if (texts[e->kind] != NULL) {
+        (void)fprintf(file, "%s\n", texts[e->kind]);
+    } else if (e->kind == RECORDER_TAKEN) {
         (void)fprintf(file, "submitted %" PRIu64 ", up to %s\n", e->amount, name);
-        break;
-    case RECORDER_LAUNCHED:
+    } else if (e->kind == RECORDER_LAUNCHED) {
         (void)fprintf(file,
                 "began batch %" PRIu64
                 " of lane %u, %s, after %.3g ms for the others\n",
-                e->place, e->lane, name, ms);
-        break;
-    case RECORDER_FINISHED:
+                e->place, e->lane, name, (double)e->amount / MILLISECOND);
+    } else if (e->kind == RECORDER_FINISHED) {
         (void)fprintf(file, "ended batch %" PRIu64 " of lane %u, %" PRIu64 " tensors\n",
                 e->place, e->lane, e->amount);
-        break;
-    case RECORDER_WAIT:
-        (void)fprintf(file, "waits for %s\n", name);
-        break;
-    case RECORDER_LEFT:
-        (void)fprintf(file, "has waited for %s\n", name);
-        break;
-    case RECORDER_PLAN_LEFT:
+    } else if (e->kind == RECORDER_WAIT || e->kind == RECORDER_LEFT) {
+        (void)fprintf(file, "%s %s\n",
+                e->kind == RECORDER_WAIT ? "waits for" : "has waited for", name);
+    } else if (e->kind == RECORDER_PLAN_LEFT) {
         (void)fprintf(file, "left a plan of process set %u\n", e->set);
-        break;
-    case RECORDER_STALL:
-        (void)fprintf(file, "reported a stall\n");
-        break;
-    case RECORDER_ERROR:
-        (void)fprintf(file, "has an operation that failed\n");
-        break;
-    case RECORDER_FAILURE:
-        (void)fprintf(file, "has a context that failed\n");
-        break;
-    case RECORDER_STEP:
+    } else if (e->kind == RECORDER_STEP) {
         (void)fprintf(file, "began step %" PRIu64 "\n", e->place);
-        break;
-    case RECORDER_AGREED:
-    case RECORDER_MEMBERS:
-    case RECORDER_PACKED:
-    case RECORDER_REDUCED:
-    case RECORDER_UNPACKED:
+    } else {
         (void)fprintf(file, "(of a batch, for tutti-trace)\n");
-        break;
-    case RECORDER_NOTHING:
-    case RECORDER_KINDS:
-        break;
     }
 }
 

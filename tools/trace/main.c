@@ -144,11 +144,14 @@ static int say_error(void)
     return UNUSABLE;
 }
 
-static tutti_status write_one(FILE *file, const struct loaded *loaded,
+static tutti_status write_to(FILE *file, const struct loaded *loaded,
         const struct trace_arguments *arguments)
 {
     if (strcmp(arguments->command, "svg") == 0) {
         return trace_draw_step(file, &loaded->trace, arguments->step);
+    }
+    if (strcmp(arguments->command, "merge") == 0) {
+        return trace_merge(file, &loaded->trace, &arguments->choice);
     }
     if (arguments->is_json) {
         return trace_summary_json(file, &loaded->trace, &loaded->accounts);
@@ -157,28 +160,29 @@ static tutti_status write_one(FILE *file, const struct loaded *loaded,
     return TUTTI_OK;
 }
 
-static int write_of_one(const struct trace_arguments *arguments)
+/* What is made of one directory. */
+static int write_one(const struct trace_arguments *arguments)
 {
+    const char *path = arguments->output;
     struct loaded loaded;
     tutti_status status = load(&loaded, arguments->folders[0]);
-    FILE *file = stdout;
+    FILE *file;
+    bool failed;
 
     if (status != TUTTI_OK) {
         return say_error();
     }
-    if (arguments->output != NULL) {
-        file = fopen(arguments->output, "we");
-    }
+    file = path == NULL ? stdout : trace_open_output(path);
     if (file == NULL) {
-        status = error_set_errno(TUTTI_ERR_SYSTEM, "write %s", arguments->output);
-    } else {
-        status = write_one(file, &loaded, arguments);
-        if (fflush(file) != 0 && status == TUTTI_OK) {
-            status = error_set_errno(TUTTI_ERR_SYSTEM, "write the result");
-        }
+        unload(&loaded);
+        return say_error();
     }
-    if (file != NULL && file != stdout) {
-        (void)fclose(file);
+    status = write_to(file, &loaded, arguments);
+    failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        status = status == TUTTI_OK ? error_set_errno(TUTTI_ERR_SYSTEM, "write %s",
+                                              path == NULL ? "stdout" : path)
+                                    : status;
     }
     unload(&loaded);
     return status == TUTTI_OK ? EXIT_SUCCESS : say_error();
@@ -203,16 +207,6 @@ static int compare(const struct trace_arguments *arguments)
     return has_changed ? CHANGED : EXIT_SUCCESS;
 }
 
-static int merge(const struct trace_arguments *arguments)
-{
-    const char *path = arguments->output != NULL ? arguments->output : "/dev/stdout";
-
-    return trace_merge_folder(
-                   arguments->folders[0], path, &arguments->choice, stderr) == TUTTI_OK
-            ? EXIT_SUCCESS
-            : say_error();
-}
-
 static int wrong(const char *what)
 {
     (void)fprintf(stderr, "tutti-trace: %s; tutti-trace --help explains\n", what);
@@ -235,11 +229,9 @@ static int run(const struct trace_arguments *arguments)
     if (is_diff) {
         return compare(arguments);
     }
-    if (is_svg || strcmp(command, "summary") == 0) {
-        return write_of_one(arguments);
-    }
-    return strcmp(command, "merge") == 0 ? merge(arguments)
-                                         : wrong("it is merge, summary, diff or svg");
+    return is_svg || strcmp(command, "summary") == 0 || strcmp(command, "merge") == 0
+            ? write_one(arguments)
+            : wrong("it is merge, summary, diff or svg");
 }
 
 int main(int argc, char **argv)

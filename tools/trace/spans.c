@@ -154,114 +154,98 @@ static bool make_steps(struct traced_rank *rank)
 
 /* ------------------------------------------------------- the same batch on all ranks */
 
-struct joining {
-    size_t *next; /* owned; of each rank, the batch that is next         */
-    int64_t *waited; /* owned; of each rank that has the batch, in order   */
-    size_t *who; /* owned; its index                                   */
-    size_t count;
+struct part {
+    struct traced_batch *batch;
+    size_t rank; /* index */
 };
 
-/* The batch that comes first of those that are next; NULL: there are none. */
-static const struct traced_batch *first_of(
-        const struct trace *trace, const struct joining *joining)
+static int compare_parts(const void *a, const void *b)
 {
-    const struct traced_batch *first = NULL;
+    const struct part *x = a;
+    const struct part *y = b;
+    const int order = compare_batches(x->batch, y->batch);
 
-    for (size_t r = 0; r < trace->job->count; r++) {
-        const struct traced_rank *rank = &trace->ranks[r];
-        const struct traced_batch *batch = &rank->batches[joining->next[r]];
-
-        if (joining->next[r] < rank->batch_count &&
-                (first == NULL || compare_batches(batch, first) < 0)) {
-            first = batch;
-        }
-    }
-    return first;
+    return order == 0 ? compare_numbers(x->rank, y->rank) : order;
 }
 
 /*
  * The last to come waits for agreement alone; what others waited longer than that they waited for
  * it. So clocks do not matter.
  */
-static void compare_waits(struct trace *trace, struct joining *joining)
+static void compare_waits(const struct part *parts, size_t count, int64_t *waited)
 {
-    int64_t least = INT64_MAX;
     size_t slowest = 0;
-    int64_t late;
+    int64_t least;
 
-    for (size_t i = 0; i < joining->count; i++) {
-        const size_t r = joining->who[i];
-        const struct traced_batch *batch =
-                &trace->ranks[r].batches[joining->next[r] - 1];
-
-        joining->waited[i] = batch->launch_ns - batch->complete_ns;
-        if (joining->waited[i] < least) {
-            least = joining->waited[i];
-            slowest = r;
-        }
+    for (size_t i = 0; i < count; i++) {
+        waited[i] = parts[i].batch->launch_ns - parts[i].batch->complete_ns;
+        slowest = waited[i] < waited[slowest] ? i : slowest;
     }
-    qsort(joining->waited, joining->count, sizeof *joining->waited,
-            lateness_compare_times);
-    late = joining->waited[joining->count / 2] - least;
-    for (size_t i = 0; i < joining->count; i++) {
-        const size_t r = joining->who[i];
-        struct traced_batch *batch = &trace->ranks[r].batches[joining->next[r] - 1];
-
-        batch->slowest = (int)slowest;
-        batch->late_ns = late;
-        batch->awaited_ns = batch->launch_ns - batch->complete_ns - least;
+    least = waited[slowest];
+    for (size_t i = 0; i < count; i++) {
+        parts[i].batch->slowest = (int)parts[slowest].rank;
+        parts[i].batch->awaited_ns = waited[i] - least;
+    }
+    qsort(waited, count, sizeof *waited, lateness_compare_times);
+    for (size_t i = 0; i < count; i++) {
+        parts[i].batch->late_ns = waited[count / 2] - least;
     }
 }
 
-/* Goes past the batch on the ranks that have it, and notes them. */
-static void take_batch(const struct trace *trace, struct joining *joining,
-        const struct traced_batch *key)
+/* The parts of a batch lie together then. */
+static size_t gather_parts(const struct trace *trace, struct part *parts)
 {
-    joining->count = 0;
+    size_t count = 0;
+
     for (size_t r = 0; r < trace->job->count; r++) {
-        const struct traced_rank *rank = &trace->ranks[r];
-
-        if (joining->next[r] < rank->batch_count &&
-                compare_batches(&rank->batches[joining->next[r]], key) == 0) {
-            joining->who[joining->count++] = r;
-            joining->next[r]++;
+        for (size_t b = 0; b < trace->ranks[r].batch_count; b++) {
+            parts[count++] = (struct part){ &trace->ranks[r].batches[b], r };
         }
     }
+    qsort(parts, count, sizeof *parts, compare_parts);
+    return count;
 }
 
-static void join_all(struct trace *trace, struct joining *joining)
+static void join_parts(
+        const struct part *parts, size_t count, size_t ranks, int64_t *waited)
 {
-    const struct traced_batch *first;
+    size_t end;
 
-    while ((first = first_of(trace, joining)) != NULL) {
-        const bool is_of_world = first->set == TUTTI_WORLD;
+    for (size_t begin = 0; begin < count; begin = end) {
+        const struct traced_batch *batch = parts[begin].batch;
+        size_t members;
 
-        take_batch(trace, joining, first);
+        for (end = begin + 1;
+                end < count && compare_batches(parts[end].batch, batch) == 0;) {
+            end++;
+        }
+        members = end - begin;
         /* Who is in other sets than the world is not known for sure. */
-        if (joining->count >= 2 &&
-                (!is_of_world || joining->count == trace->job->count)) {
-            compare_waits(trace, joining);
+        if (members >= 2 &&
+                (members == ranks || (batch->set != TUTTI_WORLD && members < ranks))) {
+            compare_waits(&parts[begin], members, waited);
         }
     }
 }
 
 static bool join_batches(struct trace *trace)
 {
-    const size_t count = trace->job->count;
-    struct joining joining = {
-        .next = mem_calloc(count + 1, sizeof *joining.next),
-        .waited = mem_calloc(count + 1, sizeof *joining.waited),
-        .who = mem_calloc(count + 1, sizeof *joining.who),
-    };
-    const bool has_memory =
-            joining.next != NULL && joining.waited != NULL && joining.who != NULL;
+    const size_t ranks = trace->job->count;
+    int64_t *waited = mem_calloc(ranks + 1, sizeof *waited);
+    struct part *parts;
+    size_t count = 1;
+    bool has_memory;
 
-    if (has_memory) {
-        join_all(trace, &joining);
+    for (size_t r = 0; r < ranks; r++) {
+        count += trace->ranks[r].batch_count;
     }
-    mem_free(joining.next);
-    mem_free(joining.waited);
-    mem_free(joining.who);
+    parts = mem_calloc(count, sizeof *parts);
+    has_memory = waited != NULL && parts != NULL;
+    if (has_memory) {
+        join_parts(parts, gather_parts(trace, parts), ranks, waited);
+    }
+    mem_free(waited);
+    mem_free(parts);
     return has_memory;
 }
 
