@@ -288,13 +288,12 @@ enum {
 
 void link_address_format(const struct link_address *address, char text[LINK_JOIN_MAX])
 {
-    size_t len = (size_t)snprintf(text, LINK_JOIN_MAX, "%s ", address->token);
-
+    (void)snprintf(text, LINK_JOIN_MAX, "%s ", address->token);
     for (size_t i = 0; i < address->count; i++) {
-        len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, "%s%s",
-                i == 0 ? "" : ",", address->addresses[i]);
+        text_append(
+                text, LINK_JOIN_MAX, "%s%s", i == 0 ? "" : ",", address->addresses[i]);
     }
-    (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
+    text_append(text, LINK_JOIN_MAX, " %d", address->port);
 }
 
 /* Copies up to the next of `ends` and moves behind it; false: empty or too long. */
