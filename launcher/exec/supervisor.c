@@ -145,34 +145,23 @@ static bool is_over(const struct supervisor *supervisor)
 }
 
 /* An error of the metrics is reported, and changes nothing. */
-static void note_trouble(struct supervisor *supervisor, const char *trouble)
+static void note_metrics(struct supervisor *supervisor, tutti_status status)
 {
-    char text[LINE_MAX];
-
-    if (trouble[0] != '\0') {
-        (void)snprintf(text, sizeof text, "rank %d has no metrics: %.*s",
-                supervisor->plan->rank.rank, LINE_MAX - 64, trouble);
-        link_put_note(uplink_out(&supervisor->uplink), text);
+    if (status != TUTTI_OK) {
+        link_put_note(uplink_out(&supervisor->uplink), "rank %d has no metrics: %s",
+                supervisor->plan->rank.rank, tutti_last_error());
     }
-}
-
-static void step_metrics(struct supervisor *supervisor, int64_t now)
-{
-    char trouble[LINE_MAX];
-
-    host_metrics_step(&supervisor->metrics, now, trouble);
-    note_trouble(supervisor, trouble);
 }
 
 static void begin_metrics(struct supervisor *supervisor)
 {
     const struct uplink *uplink = &supervisor->uplink;
-    char trouble[LINE_MAX];
 
     supervisor->metrics.orders = uplink->orders.metrics;
-    host_metrics_begin(&supervisor->metrics, &supervisor->loop, &supervisor->plan->rank,
-            uplink->address.token, supervisor->recording.fd, trouble);
-    note_trouble(supervisor, trouble);
+    note_metrics(supervisor,
+            host_metrics_begin(&supervisor->metrics, &supervisor->loop,
+                    &supervisor->plan->rank, uplink->address.token,
+                    supervisor->recording.fd));
 }
 
 static void run_loop(struct supervisor *supervisor)
@@ -186,7 +175,7 @@ static void run_loop(struct supervisor *supervisor)
         supervisor_watch_launcher(supervisor, now);
         supervisor_watch_stalls(supervisor);
         supervisor_ask_timeline(supervisor);
-        step_metrics(supervisor, now);
+        note_metrics(supervisor, host_metrics_step(&supervisor->metrics, now));
         supervisor_send_metrics(supervisor, now);
         supervisor_end_when_due(supervisor, now);
         supervisor_kill_when_due(supervisor, now);

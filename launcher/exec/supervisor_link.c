@@ -208,8 +208,6 @@ static bool launcher_has_died(const struct supervisor *supervisor)
  */
 void supervisor_watch_launcher(struct supervisor *supervisor, int64_t now)
 {
-    char note[SUPERVISOR_DETAIL_BYTES];
-
     if (supervisor->launcher.is_gone ||
             (supervisor->launcher.wrapper_fd >= 0 && !launcher_has_died(supervisor))) {
         return;
@@ -217,10 +215,9 @@ void supervisor_watch_launcher(struct supervisor *supervisor, int64_t now)
     supervisor->launcher.is_gone = true;
     if (supervisor->launcher.wrapper_fd >= 0 &&
             !process_is_ending(supervisor->launcher.wrapper)) {
-        (void)snprintf(note, sizeof note,
+        link_put_note(uplink_out(&supervisor->uplink),
                 "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
                 supervisor->plan->rank.rank);
-        link_put_note(uplink_out(&supervisor->uplink), note);
     }
     supervisor->launcher.term_due = INT64_MAX;
     if (!supervisor->stop.is_told) {

@@ -110,17 +110,13 @@ static void add_failure_page(
 /* Without it the rank runs, but what it commits is lost with it. */
 static void add_keep(struct supervisor *supervisor, struct arguments *environment)
 {
-    const struct uplink *uplink = &supervisor->uplink;
-    char note[LINK_TEXT_MAX];
+    struct uplink *uplink = &supervisor->uplink;
 
-    if (uplink->orders.generation == 0) {
-        return;
-    }
-    if (keep_open(&supervisor->keep, uplink, environment) != TUTTI_OK) {
-        (void)snprintf(note, sizeof note,
+    if (uplink->orders.generation != 0 &&
+            keep_open(&supervisor->keep, uplink, environment) != TUTTI_OK) {
+        link_put_note(uplink_out(uplink),
                 "rank %d: what it commits is lost when it ends: %s",
                 supervisor->plan->rank.rank, tutti_last_error());
-        link_put_note(uplink_out(&supervisor->uplink), note);
     }
 }
 
@@ -165,16 +161,13 @@ static tutti_status open_outputs(struct supervisor *supervisor)
 
 static void open_log_folder(struct supervisor *supervisor)
 {
-    char note[LINK_TEXT_MAX];
-
     if (supervisor->uplink.orders.log_folder[0] != '\0' &&
             logs_make_folder(supervisor->uplink.orders.log_folder,
                     supervisor->plan->rank.rank,
                     supervisor->streams.folder) != TUTTI_OK) {
         supervisor->streams.folder[0] = '\0';
-        (void)snprintf(note, sizeof note, "rank %d has no log: %s",
+        link_put_note(uplink_out(&supervisor->uplink), "rank %d has no log: %s",
                 supervisor->plan->rank.rank, tutti_last_error());
-        link_put_note(uplink_out(&supervisor->uplink), note);
     }
 }
 

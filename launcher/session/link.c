@@ -1,5 +1,6 @@
 #include "launcher/session/link.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -198,8 +199,14 @@ void link_put(struct wire_writer *out, const struct link_message *message)
     frame_end(out, start, NULL);
 }
 
-void link_put_note(struct wire_writer *out, const char *text)
+void link_put_note(struct wire_writer *out, const char *format, ...)
 {
+    char text[LINK_TEXT_MAX];
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(text, sizeof text, format, values);
+    va_end(values);
     link_put(out,
             &(struct link_message){ .type = LINK_NOTE, .note = link_text_of(text) });
 }
