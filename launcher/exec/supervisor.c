@@ -208,6 +208,7 @@ static tutti_status start_program(
         child_plan->environment = environment.items;
         child_plan->death_signal = SIGKILL;
         child_plan->input = -1;
+        child_plan->output = -1;
         child_plan->takes_terminals = true;
         status = child_start(child_plan, &supervisor->child);
     }

@@ -21,7 +21,6 @@
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor.h"
-#include "launcher/process.h"
 
 enum {
     RECORDING_MAX = 1 << 27,
@@ -171,22 +170,23 @@ static void start_debugger(pid_t pid)
     char *const argv[] = { (char[]){ "gdb" }, (char[]){ "-p" }, number,
         (char[]){ "-nx" }, (char[]){ "-batch" }, (char[]){ "-ex" },
         (char[]){ "thread apply all backtrace" }, NULL };
-    int ends[3];
-    pid_t debugger;
+    struct child_plan plan = { .argv = argv, .environment = environ };
+    struct child debugger;
 
     (void)snprintf(number, sizeof number, "%d", (int)pid);
     (void)snprintf(errors, sizeof errors, "/proc/%d/fd/2", (int)pid);
-    ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ends[1] = open(errors, O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-    ends[2] = ends[1];
+    plan.input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    plan.output = open(errors, O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     /* Where there is none, there is only what the kernel shows. */
-    if (ends[0] >= 0 && ends[1] >= 0 && fcntl(ends[1], F_SETFL, 0) == 0) {
-        (void)process_spawn(&debugger, argv[0], argv, environ, ends, false);
+    if (plan.input >= 0 && plan.output >= 0 && fcntl(plan.output, F_SETFL, 0) == 0 &&
+            child_start(&plan, &debugger) == TUTTI_OK) {
+        (void)close(debugger.exec_fd);
     }
-    for (int i = 0; i < 2; i++) {
-        if (ends[i] >= 0) {
-            (void)close(ends[i]);
-        }
+    if (plan.input >= 0) {
+        (void)close(plan.input);
+    }
+    if (plan.output >= 0) {
+        (void)close(plan.output);
     }
 }
 
