@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/built.h"
 #include "launcher/flags.h"
 
@@ -44,20 +45,18 @@ static void print_flag(FILE *file, const struct flag *flag)
 {
     char name[FLAG_NAME_LIMIT];
     char sentence[FLAG_SENTENCE_MAX];
-    char text[256];
-    size_t len = 0;
+    char text[256] = "";
 
     if (flag->letter != '\0') {
-        len += (size_t)snprintf(text, sizeof text, "-%c, ", flag->letter);
+        text_append(text, sizeof text, "-%c, ", flag->letter);
     }
-    len += (size_t)snprintf(
-            text + len, sizeof text - len, "--%s", flag_spell(flag, name));
+    text_append(text, sizeof text, "--%s", flag_spell(flag, name));
     if (flag->alias != NULL) {
-        len += (size_t)snprintf(text + len, sizeof text - len, ", --%s", flag->alias);
+        text_append(text, sizeof text, ", --%s", flag->alias);
     }
     if (flag->argument != NULL) {
-        (void)snprintf(text + len, sizeof text - len,
-                flag->absent != NULL ? "[=%s]" : " %s", flag->argument);
+        text_append(text, sizeof text, "%s%s%s", flag->absent != NULL ? "[=" : " ",
+                flag->argument, flag->absent != NULL ? "]" : "");
     }
     print_entry(file, text, flag_sentence(flag, sentence));
 }

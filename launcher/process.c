@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,90 +12,51 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/exec/child.h"
 #include "launcher/signals.h"
 
 enum {
     CHUNK = 4096 /* bytes read at once */
 };
 
-static void close_pair(const int pair[2])
-{
-    (void)close(pair[0]);
-    (void)close(pair[1]);
-}
-
-int process_spawn(pid_t *pid, const char *program, char *const *argv,
-        char *const *environment, const int ends[3], bool is_group)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t defaults;
-    int error;
-
-    (void)sigemptyset(&none);
-    (void)sigemptyset(&defaults);
-    (void)sigaddset(&defaults, SIGPIPE);
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attributes);
-    for (int fd = 0; fd < 3; fd++) {
-        (void)posix_spawn_file_actions_adddup2(&actions, ends[fd], fd);
-    }
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setsigdefault(&attributes, &defaults);
-    (void)posix_spawnattr_setflags(&attributes,
-            (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                    (is_group ? POSIX_SPAWN_SETPGROUP : 0)));
-    error = posix_spawnp(pid, program, &actions, &attributes, argv, environment);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
 static tutti_status start(
         struct process *process, char *const *argv, char *const *environment)
 {
+    struct child_plan plan = { .argv = argv,
+        .environment = environment,
+        .output = -1,
+        .is_group = process->is_group };
+    struct child child;
+    tutti_status status;
     int in[2];
-    int out[2];
-    int err[2];
-    int error;
 
     if (pipe2(in, O_CLOEXEC) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s: pipe", argv[0]);
     }
-    if (pipe2(out, O_CLOEXEC) != 0) {
-        error = errno;
+    plan.input = in[0];
+    status = child_start(&plan, &child);
+    (void)close(in[0]);
+    if (status != TUTTI_OK) {
         goto err_in;
     }
-    if (pipe2(err, O_CLOEXEC) != 0) {
-        error = errno;
-        goto err_out;
+    status = child_wait_exec(&child, argv[0]);
+    if (status != TUTTI_OK) {
+        goto err_child;
     }
-    error = process_spawn(&process->pid, argv[0], argv, environment,
-            (const int[]){ in[0], out[1], err[1] }, process->is_group);
-    if (error != 0) {
-        process->pid = 0;
-        goto err_err;
-    }
-    (void)close(in[0]);
-    (void)close(out[1]);
-    (void)close(err[1]);
-    (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
-    (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
+    process->pid = child.pid;
     process->in = in[1];
-    process->out.fd = out[0];
-    process->err.fd = err[0];
+    process->out.fd = child.out;
+    process->err.fd = child.err;
     process->end = (int)syscall(SYS_pidfd_open, process->pid, 0);
     return TUTTI_OK;
 
-err_err:
-    close_pair(err);
-err_out:
-    close_pair(out);
+err_child:
+    (void)waitpid(child.pid, NULL, 0);
+    (void)close(child.out);
+    (void)close(child.err);
 err_in:
-    close_pair(in);
-    errno = error;
-    return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", argv[0]);
+    (void)close(in[1]);
+    return status;
 }
 
 tutti_status process_start(

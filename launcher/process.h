@@ -83,11 +83,4 @@ TUTTI_MUST_USE tutti_status process_run(struct process *process, char *const *ar
 /** Kills it when it still runs, waits for it and releases what it wrote. */
 void process_fini(struct process *process);
 
-/**
- * The same as posix_spawnp(), with these ends as its streams, and signals as a program
- * expects them, also when ours are blocked or ignored. @return errno; 0: it runs
- */
-int process_spawn(pid_t *pid, const char *program, char *const *argv,
-        char *const *environment, const int ends[3], bool is_group);
-
 #endif

@@ -76,29 +76,20 @@ static void tell_device(const struct bind_request *request,
     set_number(environment, BIND_DEVICE_VARIABLE, device);
 }
 
-static void append(char text[BIND_TEXT_MAX], const char *more)
-{
-    size_t len = strlen(text);
-
-    (void)snprintf(text + len, BIND_TEXT_MAX - len, "%s", more);
-}
-
 /* Sets how many threads OpenMP and BLAS libraries start, or says that there are many. */
 static void tell_threads(const struct bind_place *place, struct arguments *environment,
         char text[BIND_TEXT_MAX])
 {
     static const char name[] = "OMP_NUM_THREADS";
     int cpus = hwloc_bitmap_weight(place->cpus);
-    char words[96];
     int64_t wanted;
 
     if (!has_value(environment, name)) {
         set_number(environment, name, place->threads);
     } else if (place->is_bound && cpus > 0 &&
             text_to_int64(value_of(environment, name), &wanted) && wanted > cpus) {
-        (void)snprintf(words, sizeof words, "; %s=%lld, but it has %d cpu%s", name,
+        text_append(text, BIND_TEXT_MAX, "; %s=%lld, but it has %d cpu%s", name,
                 (long long)wanted, cpus, cpus == 1 ? "" : "s");
-        append(text, words);
     }
 }
 
@@ -121,12 +112,10 @@ static void describe_kept(const struct here *here, const char *why,
     (void)hwloc_bitmap_list_snprintf(cpus, sizeof cpus, here->allowed);
     (void)snprintf(text, BIND_TEXT_MAX, "%s: cpus %s", why, cpus);
     if (device >= 0) {
-        append(text, ", GPU ");
-        append(text, plan->visible.items[device].name);
+        text_append(text, BIND_TEXT_MAX, ", GPU %s", plan->visible.items[device].name);
     }
     if (gpu != NULL) {
-        append(text, " at ");
-        append(text, gpu->bus);
+        text_append(text, BIND_TEXT_MAX, " at %s", gpu->bus);
     }
 }
 
@@ -141,8 +130,9 @@ static void bind_place(const struct here *here, const struct bind_plan *plan, in
         keep(place, here, plan);
     } else {
         map_describe(plan, &here->machine, rank, text, BIND_TEXT_MAX);
-        append(text, has_memory ? "" : "; the system refuses to bind memory");
-        append(text, here->is_real ? "" : "; of another machine, so nothing is bound");
+        text_append(text, BIND_TEXT_MAX, "%s%s",
+                has_memory ? "" : "; the system refuses to bind memory",
+                here->is_real ? "" : "; of another machine, so nothing is bound");
     }
     tell_threads(place, environment, text);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/here.h"
 #include "launcher/program.h"
@@ -21,31 +22,6 @@ enum {
     SET_TEXT_MAX = 256, /* bytes of a list of cpus with its zero */
     RANK_TEXT_MAX = 512 /* bytes of a rank's line with its zero  */
 };
-
-/* Text that grows up to its capacity. */
-struct words {
-    char *text;
-    size_t len, capacity;
-};
-
-static void add_text(struct words *words, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
-
-static void add_text(struct words *words, const char *format, ...)
-{
-    va_list values;
-    int len;
-
-    va_start(values, format);
-    len = vsnprintf(
-            words->text + words->len, words->capacity - words->len, format, values);
-    va_end(values);
-    if (len > 0) {
-        words->len += (size_t)len < words->capacity - words->len
-                ? (size_t)len
-                : words->capacity - words->len - 1;
-    }
-}
 
 static const char *list_of(hwloc_const_bitmap_t set, char text[SET_TEXT_MAX])
 {
@@ -58,23 +34,23 @@ static const char *plural(int count)
     return count == 1 ? "" : "s";
 }
 
-static void add_cores(struct words *words, const struct bind_place *place)
+static void add_cores(char *text, size_t capacity, const struct bind_place *place)
 {
     char cpus[SET_TEXT_MAX];
     char memory[SET_TEXT_MAX];
 
     if (!place->is_bound) {
-        add_text(words, "not bound: %d rank%s, %d core%s", place->sharers,
+        text_append(text, capacity, "not bound: %d rank%s, %d core%s", place->sharers,
                 plural(place->sharers), place->cores, plural(place->cores));
         return;
     }
-    add_text(words, "%d core%s", place->cores, plural(place->cores));
+    text_append(text, capacity, "%d core%s", place->cores, plural(place->cores));
     if (place->sharers > 1) {
-        add_text(words, " shared by %d ranks", place->sharers);
+        text_append(text, capacity, " shared by %d ranks", place->sharers);
     }
-    add_text(words, " (cpus %s)", list_of(place->cpus, cpus));
+    text_append(text, capacity, " (cpus %s)", list_of(place->cpus, cpus));
     if (!hwloc_bitmap_iszero(place->memory)) {
-        add_text(words, ", memory of node%s %s",
+        text_append(text, capacity, ", memory of node%s %s",
                 plural(hwloc_bitmap_weight(place->memory)),
                 list_of(place->memory, memory));
     }
@@ -90,7 +66,7 @@ static int count_device(const struct bind_plan *plan, int device)
     return count;
 }
 
-static void add_device(struct words *words, const struct bind_plan *plan,
+static void add_device(char *text, size_t capacity, const struct bind_plan *plan,
         const struct bind_machine *machine, int rank)
 {
     const struct bind_place *place = &plan->places[rank];
@@ -101,28 +77,26 @@ static void add_device(struct words *words, const struct bind_plan *plan,
         return;
     }
     ranks = count_device(plan, place->device);
-    add_text(words, ", GPU %s", plan->visible.items[place->device].name);
+    text_append(text, capacity, ", GPU %s", plan->visible.items[place->device].name);
     if (gpu != NULL) {
-        add_text(words, " (%s)", gpu->bus);
+        text_append(text, capacity, " (%s)", gpu->bus);
     }
     if (ranks > 1) {
-        add_text(words, " shared by %d ranks", ranks);
+        text_append(text, capacity, " shared by %d ranks", ranks);
     }
     if (place->is_far) {
-        add_text(words, "; none of the cores near it may be used");
+        text_append(text, capacity, "; none of the cores near it may be used");
     } else if (gpu == NULL || gpu->near == NULL) {
-        add_text(words, "; which cores are near it is not known");
+        text_append(text, capacity, "; which cores are near it is not known");
     }
 }
 
 void map_describe(const struct bind_plan *plan, const struct bind_machine *machine,
         int rank, char *text, size_t capacity)
 {
-    struct words words = { .text = text, .capacity = capacity };
-
     text[0] = '\0';
-    add_cores(&words, &plan->places[rank]);
-    add_device(&words, plan, machine, rank);
+    add_cores(text, capacity, &plan->places[rank]);
+    add_device(text, capacity, plan, machine, rank);
 }
 
 static int count_ranks(const struct bind_plan *plan, hwloc_const_bitmap_t core)

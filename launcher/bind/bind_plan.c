@@ -55,77 +55,14 @@ static bool add_objects(struct cores *cores, hwloc_topology_t topology,
     return ok;
 }
 
-/*
- * Distance between the threads of a core, as Linux numbers them: a node of 48 cores has
- * 0-47,96-143. Two ranges of equal length mean that, everything else means one thread
- * per core, 0.
- */
-static int sibling_step(hwloc_const_cpuset_t node)
-{
-    int first = hwloc_bitmap_first(node);
-    int gap = hwloc_bitmap_next_unset(node, first);
-    int second = hwloc_bitmap_next(node, gap);
-    int last = hwloc_bitmap_last(node);
-
-    if (first < 0 || second < 0 || last < 0 || last - second != gap - 1 - first ||
-            hwloc_bitmap_weight(node) != 2 * (gap - first)) {
-        return 0;
-    }
-    return second - first;
-}
-
-/* Cores of a node of which only the threads are known. */
-static bool guess_cores(
-        struct cores *cores, hwloc_const_cpuset_t node, hwloc_const_cpuset_t allowed)
-{
-    hwloc_bitmap_t core = hwloc_bitmap_alloc();
-    int step = sibling_step(node);
-    int first = hwloc_bitmap_first(node);
-    int thread = first;
-    bool ok = core != NULL;
-
-    for (; ok && thread >= 0 && (step == 0 || thread < first + step);
-            thread = hwloc_bitmap_next(node, thread)) {
-        ok = hwloc_bitmap_only(core, (unsigned)thread) == 0 &&
-                (step == 0 || !hwloc_bitmap_isset(node, (unsigned)(thread + step)) ||
-                        hwloc_bitmap_set(core, (unsigned)(thread + step)) == 0) &&
-                add_core(cores, core, allowed);
-    }
-    hwloc_bitmap_free(core);
-    return ok;
-}
-
-/* For descriptions of machines that leave out cores and threads. */
-static bool guess_objects(
-        struct cores *cores, hwloc_topology_t topology, hwloc_const_cpuset_t allowed)
-{
-    hwloc_obj_t node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, NULL);
-    hwloc_bitmap_t left = hwloc_bitmap_dup(allowed);
-    bool ok = left != NULL;
-
-    for (; ok && node != NULL;
-            node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) {
-        ok = guess_cores(cores, node->cpuset, left) &&
-                hwloc_bitmap_andnot(left, left, node->cpuset) == 0;
-    }
-    hwloc_bitmap_free(left);
-    return ok;
-}
-
 tutti_status cores_init(
         struct cores *cores, hwloc_topology_t topology, hwloc_const_cpuset_t allowed)
 {
-    bool ok;
+    const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
 
     *cores = (struct cores){ .items = NULL };
-    if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0) {
-        ok = add_objects(cores, topology, HWLOC_OBJ_CORE, allowed);
-    } else if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU) > 0) {
-        ok = add_objects(cores, topology, HWLOC_OBJ_PU, allowed);
-    } else {
-        ok = guess_objects(cores, topology, allowed);
-    }
-    if (!ok) {
+    if (!add_objects(
+                cores, topology, has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU, allowed)) {
         cores_fini(cores);
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a map of the cores");
     }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <termios.h>
@@ -80,20 +81,23 @@ static bool open_stream(struct stream *stream, bool is_terminal)
 static _Noreturn void become(
         const struct child_plan *plan, pid_t parent, const struct stream *streams)
 {
+    const int out = plan->output >= 0 ? plan->output : streams[OUT].writer;
+    const int err = plan->output >= 0 ? plan->output : streams[ERR].writer;
     int reason;
 
     if (plan->is_group) {
         (void)setpgid(0, 0);
     }
     /* The parent may have died before the kernel was asked to tell. */
-    if (prctl(PR_SET_PDEATHSIG, plan->death_signal) != 0 || getppid() != parent) {
+    if (plan->death_signal != 0 &&
+            (prctl(PR_SET_PDEATHSIG, plan->death_signal) != 0 || getppid() != parent)) {
         _exit(EXIT_CANNOT_RUN);
     }
-    if (dup2(streams[OUT].writer, STDOUT_FILENO) >= 0 &&
-            dup2(streams[ERR].writer, STDERR_FILENO) >= 0 &&
+    if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0 &&
             (plan->input < 0 || dup2(plan->input, STDIN_FILENO) >= 0)) {
         signals_restore();
-        (void)execvpe(plan->argv[0], plan->argv, plan->environment);
+        (void)execvpe(plan->program != NULL ? plan->program : plan->argv[0], plan->argv,
+                plan->environment);
     }
     reason = errno;
     (void)!write(streams[EXEC].writer, &reason, sizeof reason);
@@ -105,7 +109,7 @@ static bool open_streams(const struct child_plan *plan, struct stream streams[ST
     for (int i = 0; i < STREAMS; i++) {
         const bool is_terminal = i != EXEC && plan->takes_terminals && isatty(i) == 1;
 
-        if (!open_stream(&streams[i], is_terminal)) {
+        if ((i == EXEC || plan->output < 0) && !open_stream(&streams[i], is_terminal)) {
             return false;
         }
     }
@@ -164,4 +168,18 @@ int child_exec_result(struct child *child)
     (void)close(child->exec_fd);
     child->exec_fd = -1;
     return len == (ssize_t)sizeof reason ? reason : 0;
+}
+
+tutti_status child_wait_exec(struct child *child, const char *name)
+{
+    struct pollfd polled = { .fd = child->exec_fd, .events = POLLIN };
+    int result;
+
+    do {
+        (void)poll(&polled, 1, -1);
+        result = child_exec_result(child);
+    } while (result < 0);
+    errno = result;
+    return result == 0 ? TUTTI_OK
+                       : error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", name);
 }

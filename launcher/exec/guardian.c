@@ -66,34 +66,44 @@ static _Noreturn void guard(const struct guardian_plan *plan, pid_t maker, int l
     _exit(EXIT_SUCCESS);
 }
 
+int fork_apart(void)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        pid = fork();
+        if (pid == 0) {
+            return 0;
+        }
+        _exit(pid > 0 ? EXIT_SUCCESS : errno);
+    }
+    if (pid < 0) {
+        return -1;
+    }
+    if (waitpid(pid, &status, 0) != pid || status != 0) {
+        errno = WIFEXITED(status) && status != 0 ? WEXITSTATUS(status) : ECHILD;
+        return -1;
+    }
+    return 1;
+}
+
 tutti_status guardian_start(const struct guardian_plan *plan, int *fd)
 {
     const pid_t maker = getpid();
-    int status = 0;
     int ends[2];
-    pid_t pid;
+    int forked;
 
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "make a pipe for the guardian");
     }
-    pid = fork();
-    if (pid == 0) {
-        /* No child of a supervisor, which counts what is left by its children. */
-        (void)close(ends[1]);
-        pid = fork();
-        if (pid == 0) {
-            guard(plan, maker, ends[0]);
-        }
-        _exit(pid > 0 ? EXIT_SUCCESS : errno);
+    forked = fork_apart();
+    if (forked == 0) {
+        guard(plan, maker, ends[0]);
     }
     (void)close(ends[0]);
-    if (pid < 0) {
+    if (forked < 0) {
         (void)close(ends[1]);
-        return error_set_errno(TUTTI_ERR_SYSTEM, "start the guardian");
-    }
-    if (waitpid(pid, &status, 0) != pid || status != 0) {
-        (void)close(ends[1]);
-        errno = WIFEXITED(status) && status != 0 ? WEXITSTATUS(status) : ECHILD;
         return error_set_errno(TUTTI_ERR_SYSTEM, "start the guardian");
     }
     *fd = ends[1];

@@ -9,6 +9,12 @@
 
 #include <tutti/tutti.h>
 
+/**
+ * Forks a process that is no child of this one, for supervisors count what is left by their children.
+ * @return 0: in that process; 1: in this one; -1 with errno: there is none
+ */
+int fork_apart(void);
+
 struct guardian_plan {
     void (*clean_up)(
             const void *context); /* in the guardian, once its maker is dead  */

@@ -247,54 +247,48 @@ static tutti_status open_all(struct host_metrics *host)
     return status;
 }
 
-static void note(char trouble[LINE_MAX], tutti_status status)
+tutti_status host_metrics_begin(struct host_metrics *host, struct loop *loop,
+        const struct rank_place *rank, const char *secret, int recording)
 {
-    (void)snprintf(
-            trouble, LINE_MAX, "%s", status == TUTTI_OK ? "" : tutti_last_error());
-}
+    tutti_status status;
 
-void host_metrics_begin(struct host_metrics *host, struct loop *loop,
-        const struct rank_place *rank, const char *secret, int recording,
-        char trouble[LINE_MAX])
-{
-    trouble[0] = '\0';
     host->write_due = INT64_MAX;
     host->own = -1;
     host->fd = -1;
     host->http.listener.fd = -1;
     if (host->orders.port == 0 && host->orders.file[0] == '\0') {
-        return;
+        return TUTTI_OK;
     }
     host->loop = loop;
     host->is_collector = rank->local_rank <= 0;
     host->own = open_recording(recording);
     make_name(host, secret);
-    note(trouble, open_all(host));
+    status = open_all(host);
     if (host->is_collector && host->own >= 0 && keep(host, host->own)) {
         host->own = -1;
     }
     if (host->is_collector && host->orders.file[0] != '\0') {
         host->write_due = clock_ns() + host->orders.interval_ns;
     }
+    return status;
 }
 
-void host_metrics_step(struct host_metrics *host, int64_t now, char trouble[LINE_MAX])
+tutti_status host_metrics_step(struct host_metrics *host, int64_t now)
 {
-    trouble[0] = '\0';
+    tutti_status status = TUTTI_OK;
+    bool had_failed = host->has_failed;
+
     if (host->own >= 0 && host->fd >= 0 && !host->is_collector &&
             give_descriptor(host)) {
         (void)close(host->own);
         host->own = -1;
     }
     if (now >= host->write_due) {
-        const tutti_status status = write_file(host);
-
+        status = write_file(host);
         host->write_due = now + host->orders.interval_ns;
-        if (!host->has_failed) {
-            note(trouble, status);
-        }
         host->has_failed |= status != TUTTI_OK;
     }
+    return had_failed ? TUTTI_OK : status;
 }
 
 void host_metrics_fini(struct host_metrics *host)

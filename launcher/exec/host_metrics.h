@@ -48,13 +48,13 @@ struct host_metrics {
  * Begins, where anything was asked for.
  * @param secret     of the job, which other users do not know
  * @param recording  this rank's; -1: none
- * @param[out] trouble  what does not work, in words; "": nothing
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (what works of it goes on)
  */
-void host_metrics_begin(struct host_metrics *host, struct loop *loop,
-        const struct rank_place *rank, const char *secret, int recording,
-        char trouble[LINE_MAX]);
-/** Does what is due. @param[out] trouble  as above */
-void host_metrics_step(struct host_metrics *host, int64_t now, char trouble[LINE_MAX]);
+TUTTI_MUST_USE tutti_status host_metrics_begin(struct host_metrics *host,
+        struct loop *loop, const struct rank_place *rank, const char *secret,
+        int recording);
+/** Does what is due. @return as above, a failure once */
+TUTTI_MUST_USE tutti_status host_metrics_step(struct host_metrics *host, int64_t now);
 /** Writes the file for the last time, and ends. */
 void host_metrics_fini(struct host_metrics *host);
 

@@ -20,12 +20,13 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/passing.h"
+#include "launcher/arguments.h"
+#include "launcher/exec/guardian.h"
 #include "launcher/exec/uplink.h"
 #include "trainer/elastic/control.h"
 
@@ -75,18 +76,18 @@ static void answer(int listener, int memory)
     }
 }
 
-static struct session call_tuttirun(const struct keeper_plan *plan)
+static struct session call_tuttirun(const struct uplink *uplink)
 {
     /* Not before tuttirun would give up hosts. */
-    const int every_s = (int)(plan->silent_ns / 1000000000 / PROBES) + 1;
+    const int every_s = (int)(uplink->orders.silent_ns / 1000000000 / PROBES) + 1;
     const int probe[] = { 1, every_s, every_s, PROBES };
     const struct handshake_offer offer = { .protocol = &keeper_protocol };
-    struct link_address address = *plan->address;
+    struct link_address address = uplink->address;
     struct session session;
     struct frame frame;
     int fd;
 
-    address.port = plan->port;
+    address.port = uplink->orders.keeper_port;
     if (handshake_meet(&address, &offer, clock_ns() + patience_ns, &session, &frame) !=
             MEET_OK) {
         session_fini(&session);
@@ -101,10 +102,10 @@ static struct session call_tuttirun(const struct keeper_plan *plan)
     return session;
 }
 
-static void keep(const struct keeper_plan *plan)
+static void keep(const struct uplink *uplink)
 {
     struct sockaddr_un name;
-    const socklen_t len = name_socket(plan->job, &name);
+    const socklen_t len = name_socket(uplink->orders.job, &name);
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int memory = memfd_create("tutti-state", MFD_CLOEXEC);
     struct session tuttirun;
@@ -117,7 +118,7 @@ static void keep(const struct keeper_plan *plan)
             listen(listener, SOMAXCONN) != 0) {
         return;
     }
-    tuttirun = call_tuttirun(plan);
+    tuttirun = call_tuttirun(uplink);
     polled[1].fd = tuttirun.fd;
     while (polled[1].fd >= 0 && polled[1].revents == 0) {
         (void)poll(polled, 2, -1);
@@ -127,7 +128,7 @@ static void keep(const struct keeper_plan *plan)
     }
 }
 
-static _Noreturn void become_keeper(const struct keeper_plan *plan)
+static _Noreturn void become_keeper(const struct uplink *uplink)
 {
     sigset_t all;
 
@@ -138,29 +139,12 @@ static _Noreturn void become_keeper(const struct keeper_plan *plan)
     /* MPI launchers wait until all ends of a rank's output are closed. */
     closefrom(STDIN_FILENO);
     if (chdir("/") == 0) {
-        keep(plan);
+        keep(uplink);
     }
     _exit(EXIT_SUCCESS);
 }
 
 /* --------------------------------------------------------------- its supervisors */
-
-/* No child of a supervisor, which counts what is left by its children. */
-static void start_keeper(const struct keeper_plan *plan)
-{
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        pid = fork();
-        if (pid == 0) {
-            become_keeper(plan);
-        }
-        _exit(EXIT_SUCCESS);
-    }
-    if (pid > 0) {
-        (void)waitpid(pid, NULL, 0);
-    }
-}
 
 static int take(int fd)
 {
@@ -197,17 +181,19 @@ static int ask(const struct sockaddr_un *name, socklen_t len)
     return memory;
 }
 
-tutti_status keeper_get(const struct keeper_plan *plan, int *fd)
+static tutti_status get_memory(const struct uplink *uplink, int *fd)
 {
     const int64_t deadline = clock_ns() + patience_ns;
     struct sockaddr_un name;
-    const socklen_t len = name_socket(plan->job, &name);
+    const socklen_t len = name_socket(uplink->orders.job, &name);
     bool was_started = false;
 
     while ((*fd = ask(&name, len)) < 0 && errno == ECONNREFUSED &&
             clock_ns() < deadline) {
         if (!was_started) {
-            start_keeper(plan);
+            if (fork_apart() == 0) {
+                become_keeper(uplink);
+            }
             was_started = true;
         }
         clock_sleep_ns(PAUSE_NS);
@@ -238,12 +224,6 @@ static tutti_status map(struct keep *keep)
 tutti_status keep_open(
         struct keep *keep, const struct uplink *uplink, struct arguments *environment)
 {
-    const struct keeper_plan plan = {
-        .job = uplink->orders.job,
-        .address = &uplink->address,
-        .port = uplink->orders.keeper_port,
-        .silent_ns = uplink->orders.silent_ns,
-    };
     char text[64];
     tutti_status status;
 
@@ -252,7 +232,7 @@ tutti_status keep_open(
                 "the engine does not tell the place of the rank on its host");
     }
     keep->generation = uplink->orders.generation;
-    status = keeper_get(&plan, &keep->fd);
+    status = get_memory(uplink, &keep->fd);
     if (status == TUTTI_OK) {
         status = map(keep);
     }

@@ -10,9 +10,6 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/arguments.h"
-#include "launcher/exec/uplink.h"
-#include "launcher/session/link.h"
 #include "launcher/session/meet.h"
 
 /** Its name as a process, by which the end of a generation spares it. */
@@ -21,22 +18,9 @@
 /** How a keeper meets tuttirun: the secret is the token of the job. */
 extern const struct meet_protocol keeper_protocol;
 
+struct arguments;
 struct elastic_control;
 struct uplink;
-
-struct keeper_plan {
-    const char *job; /* identity of the job: no other has the same   */
-    const struct link_address *address; /* of tuttirun                */
-    uint16_t port; /* where that waits for keepers                  */
-    int64_t silent_ns; /* of tuttirun, until it is taken for lost   */
-};
-
-/**
- * Gets the memory of this host, from its keeper, which is started where there is none.
- * @param[out] fd  a memfd of ELASTIC_CONTROL_BYTES or more, closed by exec
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM (there is no keeper, and none could be started)
- */
-TUTTI_MUST_USE tutti_status keeper_get(const struct keeper_plan *plan, int *fd);
 
 /** With fd -1, and else zeroed, there is none. */
 struct keep {
@@ -46,8 +30,8 @@ struct keep {
 };
 
 /**
- * Gets it of the keeper of this host, and tells the program by ELASTIC_VARIABLE.
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (the MPI launcher does not say which of the
+ * Gets it of the keeper of this host, which is started where there is none, and tells the program by ELASTIC_VARIABLE.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (there is no keeper), TUTTI_ERR_INVALID (the MPI launcher does not say which of the
  *         host's ranks this is)
  */
 TUTTI_MUST_USE tutti_status keep_open(

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "base/cgroup.h"
+#include "base/text.h"
 #include "launcher/exec/procs.h"
 
 enum {
@@ -166,7 +167,6 @@ static const char *sleep_words(const struct look_facts *facts)
 void look_words(const struct look_facts *facts, char text[LOOK_TEXT_MAX])
 {
     const char *words = "";
-    int len;
 
     switch (facts->state) {
     case 'R':
@@ -189,18 +189,17 @@ void look_words(const struct look_facts *facts, char text[LOOK_TEXT_MAX])
     default:
         words = sleep_words(facts);
     }
-    len = snprintf(text, LOOK_TEXT_MAX, "%s", words);
+    (void)snprintf(text, LOOK_TEXT_MAX, "%s", words);
     if (facts->wchan[0] != '\0' && facts->state != 'R') {
-        len += snprintf(
-                text + len, (size_t)(LOOK_TEXT_MAX - len), " (%s)", facts->wchan);
+        text_append(text, LOOK_TEXT_MAX, " (%s)", facts->wchan);
     }
     if (facts->running > 0 && facts->state == 'S') {
-        len += snprintf(text + len, (size_t)(LOOK_TEXT_MAX - len),
-                ", %d of its %d threads compute", facts->running, facts->threads);
+        text_append(text, LOOK_TEXT_MAX, ", %d of its %d threads compute",
+                facts->running, facts->threads);
     }
     if (facts->swap_kb > 0) {
-        (void)snprintf(text + len, (size_t)(LOOK_TEXT_MAX - len),
-                ", %ld MiB are swapped out", facts->swap_kb / 1024);
+        text_append(text, LOOK_TEXT_MAX, ", %ld MiB are swapped out",
+                facts->swap_kb / 1024);
     }
 }
 

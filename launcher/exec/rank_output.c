@@ -11,8 +11,7 @@
 #include "base/mem.h"
 
 enum {
-    READ_BYTES = 1 << 16, /* at once: what a pipe holds */
-    NOTE_BYTES = LINK_TEXT_MAX + 256
+    READ_BYTES = 1 << 16 /* at once: what a pipe holds */
 };
 
 static_assert((int)LINES_SHOWN_MAX <= (int)LINK_LINES_MAX, "a line fits a message");
@@ -92,31 +91,26 @@ static void take_line(void *to, const char *line, size_t len)
 
 static void tell_dropped(struct output *output)
 {
-    char note[NOTE_BYTES];
     uint64_t count = rate_told(&output->rate);
 
     if (count == 0) {
         return;
     }
-    (void)snprintf(note, sizeof note,
+    link_put_note(output->plan.out,
             "rank %d: %" PRIu64
             " lines of %s not shown, for it writes more than %" PRIu64
             " bytes per second; %s%s",
             output->plan.rank, count, stream_name(output), output->rate.per_second,
             output->log.fd >= 0 ? "see " : "they are lost without --log-dir",
             output->log.fd >= 0 ? output->log.path : "");
-    link_put_note(output->plan.out, note);
 }
 
 /* A rank goes on without its log, but it is said. */
 static void tell_log(struct output *output, tutti_status status)
 {
-    char note[NOTE_BYTES];
-
     if (status != TUTTI_OK) {
-        (void)snprintf(note, sizeof note, "rank %d: %s", output->plan.rank,
-                tutti_last_error());
-        link_put_note(output->plan.out, note);
+        link_put_note(
+                output->plan.out, "rank %d: %s", output->plan.rank, tutti_last_error());
     }
 }
 

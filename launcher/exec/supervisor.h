@@ -6,12 +6,10 @@
  *
  * It ends when tuttirun has released it, or is lost, and no process of the rank is left.
  *
- *   supervisor.c          the loop and the whole
- *   supervisor_start.c    the program is bound and started
- *   supervisor_link.c     messages of tuttirun, signals of the MPI launcher, and the end of either
+ *   supervisor.c          the start of the program, and the loop
  *   uplink.h              the connection to tuttirun
  *   supervisor_look.c     the rank's recording, and what its process does
- *   supervisor_end.c      the end of the program, and of what it left behind
+ *   supervisor_end.c      the end of the program, and of what it left behind; what asks for it
  */
 #ifndef TUTTI_LAUNCHER_EXEC_SUPERVISOR_PARTS_H
 #define TUTTI_LAUNCHER_EXEC_SUPERVISOR_PARTS_H
@@ -172,32 +170,21 @@ struct supervisor {
     int exit_status; /* of the supervisor                                 */
 };
 
-/**
- * Blocks signals, makes the descriptor that they are read of and the guardian, and starts the program; a
- * failure is an end of the program that is to be reported.
- */
-void supervisor_start(struct supervisor *supervisor);
-
 /** Adds where to record to the environment of the program; a rank that cannot be recorded runs as well. */
 void supervisor_add_recorder(
         struct supervisor *supervisor, struct arguments *environment);
-/** Sends the recording, with what the process does. */
-void supervisor_send_recording(struct supervisor *supervisor);
-/** The same, once: the job begins to end. */
+/** Sends the recording, with what the process does, once: the job begins to end. */
 void supervisor_record_end(struct supervisor *supervisor);
-/** As supervisor_send_recording(), and the stacks of its threads, as if the program had printed them. */
+/** Sends the recording, and the stacks of the threads, as if the program had printed them. */
 void supervisor_look(struct supervisor *supervisor, bool with_stacks);
 /** Writes into the recording that the library is to begin or to end its timeline. */
 void supervisor_ask_timeline(const struct supervisor *supervisor);
-/** Sends METRICS when tuttirun wants them and they are due. */
-void supervisor_send_metrics(struct supervisor *supervisor, int64_t now);
-/** Sends the recording when the library has reported a stall. */
-void supervisor_watch_stalls(struct supervisor *supervisor);
+/**
+ * Sends METRICS when tuttirun wants them and they are due, and the recording when the library has reported
+ * a stall; asks for a timeline.
+ */
+void supervisor_step_recording(struct supervisor *supervisor, int64_t now);
 
-/** Asks all that the rank has started to end, now; and kills it kill_ms later. */
-void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t now);
-/** Kills what should have ended by now. */
-void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now);
 /** Hears how exec went: STARTED. Call when the child's exec_fd is readable. */
 void supervisor_read_exec(struct supervisor *supervisor);
 /** Takes what has ended, of the program and of what it left behind. */
@@ -214,13 +201,12 @@ void supervisor_report_end(struct supervisor *supervisor, int64_t now);
 void supervisor_obey(void *owner, const struct link_message *message, int64_t now);
 /** Letter of the program's state, for beats; 0: it does not run. */
 uint8_t supervisor_program_state(const void *owner);
-/** tuttirun is lost by its silence, or with its connection: ends the program. */
-void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now);
 /** Signals of the MPI launcher, or the end of the wrapper. */
 void supervisor_read_wrapper(struct supervisor *supervisor, int64_t now);
-/** Passes on the MPI launcher's SIGTERM, or ends the program, when tuttirun has had its time. */
-void supervisor_end_when_due(struct supervisor *supervisor, int64_t now);
-/** Without the MPI launcher's process on its host, the program has no MPI launcher either. */
-void supervisor_watch_launcher(struct supervisor *supervisor, int64_t now);
+/**
+ * Ends the program where tuttirun or the MPI launcher is lost, passes on the MPI launcher's SIGTERM when
+ * tuttirun has had its time, and kills what should have ended by now.
+ */
+void supervisor_step_end(struct supervisor *supervisor, int64_t now);
 
 #endif

@@ -1,13 +1,17 @@
 /*
- * The end of a program, asked for or not, and of what it left behind.
+ * The end of a program, asked for or not, and of what it left behind; and what asks for it: messages of
+ * tuttirun, signals of the MPI launcher, and the end of either.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor.h"
 #include "launcher/program.h"
@@ -56,7 +60,7 @@ static void send_to_all(struct supervisor *supervisor, int signal)
 }
 
 /* SIGTERM now, SIGKILL later. A stopped process gets SIGTERM when it goes on. */
-void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t now)
+static void stop_all(struct supervisor *supervisor, uint32_t kill_ms, int64_t now)
 {
     int64_t due = clock_deadline(now, (int64_t)kill_ms * SUPERVISOR_MILLISECOND);
 
@@ -74,7 +78,7 @@ void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t no
             due < supervisor->stop.kill_due ? due : supervisor->stop.kill_due;
 }
 
-void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now)
+static void kill_when_due(struct supervisor *supervisor, int64_t now)
 {
     if (now >= supervisor->stop.kill_due) {
         send_to_all(supervisor, SIGKILL);
@@ -212,6 +216,237 @@ void supervisor_report_end(struct supervisor *supervisor, int64_t now)
     output_flush(&supervisor->streams.err, now);
     send_exited(supervisor);
     if (supervisor->has_children) {
-        supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
+        stop_all(supervisor, supervisor->uplink.orders.kill_ms, now);
     }
+}
+
+static const int64_t suspect_ns = LINK_SUSPECT_MS * SUPERVISOR_MILLISECOND;
+static const double second = 1e9;
+
+/*
+ * To the program and what it has started, as a terminal and mpirun send it: a script in front of
+ * the program dies of it, and the program below has something to save. SIGUSR1 asks what the job
+ * does, too: it goes to the program alone, and does not end one that does not know it.
+ */
+static void pass_signal(struct supervisor *supervisor, int number)
+{
+    const pid_t pid = supervisor->child.pid;
+
+    if (supervisor->phase < PHASE_DRAINING && pid > 0 &&
+            !(number == SIGUSR1 && look_dies_of(pid, number))) {
+        supervisor->end.how.signals |= ending_signal(number);
+        (void)kill(number == SIGUSR1 || supervisor->leftovers.group == 0
+                        ? pid
+                        : -supervisor->leftovers.group,
+                number);
+    }
+}
+
+static void pass_suspicion(struct supervisor *supervisor, struct link_text suspicion)
+{
+    char text[FAILURE_PAGE_SUSPICION_MAX];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)suspicion.len, suspicion.text);
+    failure_page_suspect(&supervisor->failure_page, text);
+    supervisor->suspects_tuttirun = false;
+}
+
+/* The supervisor itself suspects tuttirun, which cannot send it. */
+static void suspect_tuttirun(struct supervisor *supervisor)
+{
+    char text[FAILURE_PAGE_SUSPICION_MAX];
+
+    (void)snprintf(text, sizeof text,
+            "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
+            "its host was stopped; the job ends after %g s of that "
+            "(--heartbeat-timeout)",
+            (double)(supervisor->looked - supervisor->uplink.heard) / second,
+            (double)supervisor->uplink.orders.silent_ns / second);
+    failure_page_suspect(&supervisor->failure_page, text);
+    supervisor->suspects_tuttirun = true;
+}
+
+static void withdraw_suspicion(struct supervisor *supervisor)
+{
+    if (supervisor->suspects_tuttirun) {
+        supervisor->suspects_tuttirun = false;
+        failure_page_suspect(&supervisor->failure_page, "");
+    }
+}
+
+static void post_failure(
+        struct supervisor *supervisor, const struct link_failure *failure)
+{
+    char text[FAILURE_PAGE_TEXT_MAX];
+
+    (void)snprintf(
+            text, sizeof text, "%.*s", (int)failure->text.len, failure->text.text);
+    supervisor_record_end(supervisor); /* as long as it does not know */
+    failure_page_post(&supervisor->failure_page, failure->rank, text);
+    /* From here tuttirun decides when the program ends. */
+    supervisor->stop.is_told = true;
+    supervisor->stop.due = INT64_MAX;
+}
+
+void supervisor_obey(void *owner, const struct link_message *message, int64_t now)
+{
+    struct supervisor *supervisor = owner;
+
+    switch (message->type) {
+    case LINK_BEAT:
+        withdraw_suspicion(supervisor);
+        break;
+    case LINK_SIGNAL:
+        if (message->signal != SIGUSR1 && message->signal != SIGUSR2) {
+            supervisor_record_end(supervisor);
+        }
+        supervisor->stop.is_awaited = ending_was_asked(ending_signal(message->signal));
+        pass_signal(supervisor, message->signal);
+        break;
+    case LINK_FAILURE:
+        post_failure(supervisor, &message->failure);
+        break;
+    case LINK_SUSPICION:
+        pass_suspicion(supervisor, message->suspicion);
+        break;
+    case LINK_NOTICE:
+        keep_notice(&supervisor->keep, message->notice);
+        break;
+    case LINK_LOOK:
+        supervisor_look(supervisor, message->look);
+        break;
+    case LINK_TIMELINE:
+        supervisor->recording.timeline_asked = message->timeline;
+        supervisor_ask_timeline(supervisor);
+        break;
+    case LINK_STOP:
+        stop_all(supervisor, message->stop_ms, now);
+        break;
+    case LINK_RELEASE:
+        supervisor->is_released = true;
+        supervisor->exit_status = message->release;
+        break;
+    case LINK_HELLO:
+    case LINK_WELCOME:
+    case LINK_STARTED:
+    case LINK_OUTPUT:
+    case LINK_NOTE:
+    case LINK_EXITED:
+    case LINK_RECORDING:
+    case LINK_METRICS:
+        break; /* not for a supervisor that has begun */
+    }
+}
+
+uint8_t supervisor_program_state(const void *owner)
+{
+    const struct supervisor *supervisor = owner;
+    uint8_t state;
+
+    if (supervisor->phase >= PHASE_DRAINING || supervisor->child.pid <= 0) {
+        return 0;
+    }
+    state = (uint8_t)process_state(supervisor->child.pid);
+    return state != 'T' &&
+                    failure_page_stage(&supervisor->failure_page) ==
+                            LIBRARY_STAGE_STARTING
+            ? LINK_STATE_STARTING
+            : state;
+}
+
+/*
+ * tuttirun is lost by its silence, or with its connection. Silence lasts until the last
+ * look and not until now: between them this process may have stood still for long.
+ */
+static void watch_tuttirun(struct supervisor *supervisor, int64_t now)
+{
+    const int64_t silence = supervisor->looked - supervisor->uplink.heard;
+
+    if (!uplink_is_lost(&supervisor->uplink)) {
+        if (silence > supervisor->uplink.orders.silent_ns) {
+            uplink_lose(&supervisor->uplink);
+            supervisor->was_cut_off = true;
+        } else if (silence > suspect_ns + 2 * supervisor->uplink.orders.beat_ns &&
+                !supervisor->suspects_tuttirun) {
+            suspect_tuttirun(supervisor);
+        }
+    }
+    if (uplink_is_lost(&supervisor->uplink) && !supervisor->is_released &&
+            !supervisor->stop.has_begun) {
+        stop_all(supervisor, supervisor->uplink.orders.kill_ms, now);
+    }
+}
+
+void supervisor_read_wrapper(struct supervisor *supervisor, int64_t now)
+{
+    unsigned char number;
+    ssize_t len;
+
+    while ((len = read(supervisor->launcher.wrapper_fd, &number, 1)) == 1) {
+        if (number != SIGTERM) {
+            pass_signal(supervisor, number);
+        } else if (supervisor->launcher.term_due == INT64_MAX) {
+            supervisor->launcher.term_due = now + SUPERVISOR_TERM_NS;
+        }
+    }
+    if (len == 0) {
+        (void)close(supervisor->launcher.wrapper_fd);
+        supervisor->launcher.wrapper_fd = -1;
+    }
+}
+
+static bool launcher_has_died(const struct supervisor *supervisor)
+{
+    struct pollfd polled = { .fd = supervisor->launcher.pidfd, .events = POLLIN };
+
+    if (polled.fd >= 0) {
+        return poll(&polled, 1, 0) > 0;
+    }
+    return kill(supervisor->launcher.pid, 0) != 0 && errno == ESRCH;
+}
+
+/*
+ * An MPI launcher that kills the wrapper kills those of all ranks: why, tuttirun knows. Hydra's proxy
+ * ends right after that, before the wrapper has. An MPI launcher that has died is itself a cause. In
+ * all cases tuttirun has time to send the cause.
+ */
+static void watch_launcher(struct supervisor *supervisor, int64_t now)
+{
+    if (supervisor->launcher.is_gone ||
+            (supervisor->launcher.wrapper_fd >= 0 && !launcher_has_died(supervisor))) {
+        return;
+    }
+    supervisor->launcher.is_gone = true;
+    if (supervisor->launcher.wrapper_fd >= 0 &&
+            !process_is_ending(supervisor->launcher.wrapper)) {
+        link_put_note(uplink_out(&supervisor->uplink),
+                "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
+                supervisor->plan->rank.rank);
+    }
+    supervisor->launcher.term_due = INT64_MAX;
+    if (!supervisor->stop.is_told) {
+        supervisor->stop.due = now + SUPERVISOR_ORPHAN_NS;
+    }
+}
+
+static void end_when_due(struct supervisor *supervisor, int64_t now)
+{
+    if (now >= supervisor->launcher.term_due) {
+        supervisor->launcher.term_due = INT64_MAX;
+        if (!supervisor->stop.is_told) { /* else tuttirun ends it, after its grace */
+            pass_signal(supervisor, SIGTERM);
+        }
+    }
+    if (now >= supervisor->stop.due) {
+        supervisor->stop.due = INT64_MAX;
+        stop_all(supervisor, supervisor->uplink.orders.kill_ms, now);
+    }
+}
+
+void supervisor_step_end(struct supervisor *supervisor, int64_t now)
+{
+    watch_tuttirun(supervisor, now);
+    watch_launcher(supervisor, now);
+    end_when_due(supervisor, now);
+    kill_when_due(supervisor, now);
 }

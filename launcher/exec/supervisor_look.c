@@ -20,7 +20,6 @@
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor.h"
-#include "launcher/process.h"
 #include "observe/recorder.h"
 
 enum {
@@ -131,7 +130,7 @@ static void put_part(struct supervisor *supervisor, const char *bytes, size_t of
  * Parts that nobody has written are not sent; the end always is. The process is looked at first:
  * of one that has ended by then, the recording says why.
  */
-void supervisor_send_recording(struct supervisor *supervisor)
+static void send_recording(struct supervisor *supervisor)
 {
     struct look_facts facts;
     size_t total = 0;
@@ -159,7 +158,7 @@ void supervisor_record_end(struct supervisor *supervisor)
 {
     if (!supervisor->recording.was_sent && supervisor->phase < PHASE_REPORTED) {
         supervisor->recording.was_sent = true;
-        supervisor_send_recording(supervisor);
+        send_recording(supervisor);
     }
 }
 
@@ -171,22 +170,23 @@ static void start_debugger(pid_t pid)
     char *const argv[] = { (char[]){ "gdb" }, (char[]){ "-p" }, number,
         (char[]){ "-nx" }, (char[]){ "-batch" }, (char[]){ "-ex" },
         (char[]){ "thread apply all backtrace" }, NULL };
-    int ends[3];
-    pid_t debugger;
+    struct child_plan plan = { .argv = argv, .environment = environ };
+    struct child debugger;
 
     (void)snprintf(number, sizeof number, "%d", (int)pid);
     (void)snprintf(errors, sizeof errors, "/proc/%d/fd/2", (int)pid);
-    ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ends[1] = open(errors, O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-    ends[2] = ends[1];
+    plan.input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    plan.output = open(errors, O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     /* Where there is none, there is only what the kernel shows. */
-    if (ends[0] >= 0 && ends[1] >= 0 && fcntl(ends[1], F_SETFL, 0) == 0) {
-        (void)process_spawn(&debugger, argv[0], argv, environ, ends, false);
+    if (plan.input >= 0 && plan.output >= 0 && fcntl(plan.output, F_SETFL, 0) == 0 &&
+            child_start(&plan, &debugger) == TUTTI_OK) {
+        (void)close(debugger.exec_fd);
     }
-    for (int i = 0; i < 2; i++) {
-        if (ends[i] >= 0) {
-            (void)close(ends[i]);
-        }
+    if (plan.input >= 0) {
+        (void)close(plan.input);
+    }
+    if (plan.output >= 0) {
+        (void)close(plan.output);
     }
 }
 
@@ -206,7 +206,7 @@ static void send_stacks(struct supervisor *supervisor, pid_t pid)
 
 void supervisor_look(struct supervisor *supervisor, bool with_stacks)
 {
-    supervisor_send_recording(supervisor);
+    send_recording(supervisor);
     if (with_stacks && supervisor->phase < PHASE_DRAINING &&
             supervisor->child.pid > 0) {
         send_stacks(supervisor, process_of_rank(supervisor));
@@ -228,7 +228,7 @@ void supervisor_ask_timeline(const struct supervisor *supervisor)
     }
 }
 
-void supervisor_send_metrics(struct supervisor *supervisor, int64_t now)
+static void send_metrics(struct supervisor *supervisor, int64_t now)
 {
     static const int64_t second = 1000000000;
     struct metrics metrics;
@@ -255,7 +255,7 @@ void supervisor_send_metrics(struct supervisor *supervisor, int64_t now)
 }
 
 /* The library has reported a stall: tuttirun will ask all the others. */
-void supervisor_watch_stalls(struct supervisor *supervisor)
+static void watch_stalls(struct supervisor *supervisor)
 {
     uint32_t stalls = 0;
 
@@ -265,6 +265,13 @@ void supervisor_watch_stalls(struct supervisor *supervisor)
                     (ssize_t)sizeof stalls &&
             stalls != supervisor->recording.stalls) {
         supervisor->recording.stalls = stalls;
-        supervisor_send_recording(supervisor);
+        send_recording(supervisor);
     }
+}
+
+void supervisor_step_recording(struct supervisor *supervisor, int64_t now)
+{
+    watch_stalls(supervisor);
+    supervisor_ask_timeline(supervisor);
+    send_metrics(supervisor, now);
 }

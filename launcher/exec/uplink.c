@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/session/connect.h"
 #include "launcher/session/link.h"
 
@@ -26,13 +27,10 @@ static const int64_t welcome_ns = 20000000000;
 static tutti_status fail_to_reach(const struct link_address *address, int reason)
 {
     char list[LINK_JOIN_MAX] = "";
-    size_t len = 0;
 
-    for (size_t i = 0; i < address->count && len < sizeof list; i++) {
-        int added = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ",
-                address->addresses[i]);
-
-        len += added < 0 ? 0 : (size_t)added;
+    for (size_t i = 0; i < address->count; i++) {
+        text_append(
+                list, sizeof list, "%s%s", i == 0 ? "" : ", ", address->addresses[i]);
     }
     errno = reason;
     return error_set_errno(TUTTI_ERR_SYSTEM,

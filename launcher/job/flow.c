@@ -13,6 +13,7 @@
 #include <tutti/trainer/elastic.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
@@ -553,7 +554,6 @@ static void release(struct job *job)
 static void list_missing_hosts(const struct job *job, char *text, size_t capacity)
 {
     const struct host_list *hosts = &job->plan->placement->hosts;
-    size_t len = 0;
     int rank = 0;
 
     text[0] = '\0';
@@ -563,14 +563,12 @@ static void list_missing_hosts(const struct job *job, char *text, size_t capacit
         for (int k = 0; k < hosts->hosts[i].slots && rank < job->ranks.count; k++) {
             is_missing |= job->ranks.items[rank++].state == RANK_ABSENT;
         }
-        if (is_missing && len < capacity) {
-            len += (size_t)snprintf(text + len, capacity - len, "%s%s",
-                    len == 0 ? " (host " : ", ", hosts->hosts[i].name);
+        if (is_missing) {
+            text_append(text, capacity, "%s%s", text[0] == '\0' ? " (host " : ", ",
+                    hosts->hosts[i].name);
         }
     }
-    if (len > 0 && len + 1 < capacity) {
-        (void)snprintf(text + len, capacity - len, ")");
-    }
+    text_append(text, capacity, "%s", text[0] == '\0' ? "" : ")");
 }
 
 static void fail_start(struct job *job)

@@ -1,8 +1,6 @@
 #include "launcher/job/launcher_process.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,23 +51,6 @@ static tutti_status start_guardian(struct launcher_process *launcher)
     return guardian_start(&plan, &launcher->guardian_fd);
 }
 
-/* Waits until the command runs; an error is that of exec. */
-static tutti_status wait_for_exec(struct child *child, const char *command)
-{
-    struct pollfd polled = { .fd = child->exec_fd, .events = POLLIN };
-    int result;
-
-    do {
-        (void)poll(&polled, 1, -1);
-        result = child_exec_result(child);
-    } while (result < 0);
-    if (result > 0) {
-        errno = result;
-        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command);
-    }
-    return TUTTI_OK;
-}
-
 /* A group in the background may not read the terminal: the MPI launcher gets a pipe. */
 static tutti_status open_input(int ends[2])
 {
@@ -99,6 +80,7 @@ tutti_status launcher_process_start(struct launcher_process *launcher,
         .argv = command,
         .environment = environment,
         .death_signal = SIGTERM,
+        .output = -1,
         .is_group = true,
     };
     struct child child;
@@ -125,7 +107,7 @@ tutti_status launcher_process_start(struct launcher_process *launcher,
     /* What it leaves behind is ours then: launcher_process_end_rest(). The guardian is not. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     launcher->pidfd = (int)syscall(SYS_pidfd_open, launcher->pid, 0);
-    ran = wait_for_exec(&child, command[0]);
+    ran = child_wait_exec(&child, command[0]);
     return status != TUTTI_OK ? status : ran;
 }
 

@@ -2,12 +2,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/mem.h"
+#include "base/text.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/root_cause.h"
 
@@ -126,19 +125,6 @@ enum {
     LINE_MAX_BYTES = LINK_TEXT_MAX + 64
 };
 
-/* Appends at len; returns how much. */
-__attribute__((format(printf, 3, 4))) static size_t put(
-        char text[CAUSE_TEXT_MAX], size_t len, const char *format, ...)
-{
-    va_list list;
-    int need;
-
-    va_start(list, format);
-    need = vsnprintf(text + len, CAUSE_TEXT_MAX - len, format, list);
-    va_end(list);
-    return need < 0 ? 0 : size_min((size_t)need, CAUSE_TEXT_MAX - 1 - len);
-}
-
 /* What the detail says is not in the words of the end. */
 static bool is_lost(const struct rank *rank)
 {
@@ -146,14 +132,14 @@ static bool is_lost(const struct rank *rank)
             rank->end == RANK_END_STUCK;
 }
 
-static size_t put_name(const struct report_facts *facts, int rank, char *text)
+static void put_name(
+        const struct report_facts *facts, int rank, char text[CAUSE_TEXT_MAX])
 {
-    size_t len = put(text, 0, "rank %d", rank);
-
+    (void)snprintf(text, CAUSE_TEXT_MAX, "rank %d", rank);
     if (facts->has_hosts) {
-        len += put(text, len, " on host %s", ranks_host(facts->ranks, rank));
+        text_append(
+                text, CAUSE_TEXT_MAX, " on host %s", ranks_host(facts->ranks, rank));
     }
-    return len;
 }
 
 void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX])
@@ -161,17 +147,17 @@ void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TE
     const struct rank *rank = &facts->ranks->items[index];
     char words[EXIT_TEXT_MAX];
     char time[64];
-    size_t len = put_name(facts, index, text);
 
+    put_name(facts, index, text);
     exit_text_end(rank, words);
     exit_text_duration(rank->when - facts->start, time, sizeof time);
-    len += put(text, len, " %s", words);
+    text_append(text, CAUSE_TEXT_MAX, " %s", words);
     if (rank->pid > 0) {
-        len += put(text, len, ", pid %" PRIu64, rank->pid);
+        text_append(text, CAUSE_TEXT_MAX, ", pid %" PRIu64, rank->pid);
     }
-    len += put(text, len, ", %s after the start", time);
+    text_append(text, CAUSE_TEXT_MAX, ", %s after the start", time);
     if (is_lost(rank) && rank->detail != NULL) {
-        (void)put(text, len, ": %s", rank->detail);
+        text_append(text, CAUSE_TEXT_MAX, ": %s", rank->detail);
     }
 }
 
@@ -183,12 +169,12 @@ void report_absentee(
     char words[EXIT_TEXT_MAX];
     char time[64];
     char later[64];
-    size_t len = put_name(facts, index, text);
 
+    put_name(facts, index, text);
     exit_text_end(rank, words);
     exit_text_duration(given_up - facts->start, time, sizeof time);
     exit_text_duration(rank->when - given_up, later, sizeof later);
-    (void)put(text, len,
+    text_append(text, CAUSE_TEXT_MAX,
             " was still running outside tutti when rank %d had given up waiting for "
             "it, pid %" PRIu64 ", %s after the start; it %s %s later",
             facts->cause->rank, rank->pid, time, words, later);
@@ -255,14 +241,14 @@ static void put_other(const struct report_facts *facts, int index, char *text)
     int64_t since = rank->when - facts->cause->when;
     char words[EXIT_TEXT_MAX];
     char time[64];
-    size_t len = put_name(facts, index, text);
 
+    put_name(facts, index, text);
     if (root_cause_is_outside(rank)) {
-        len += put(text, len, " was still running outside tutti, and");
+        text_append(text, CAUSE_TEXT_MAX, " was still running outside tutti, and");
     }
     exit_text_end(rank, words);
     exit_text_duration(since < 0 ? -since : since, time, sizeof time);
-    (void)snprintf(text + len, CAUSE_TEXT_MAX - len, " %s, %s %s", words, time,
+    text_append(text, CAUSE_TEXT_MAX, " %s, %s %s", words, time,
             since < 0 ? "before" : "later");
 }
 

@@ -10,8 +10,8 @@
 
 #include "base/mem.h"
 #include "launcher/arguments.h"
+#include "launcher/exec/child.h"
 #include "launcher/join/join_message.h"
-#include "launcher/process.h"
 
 enum {
     INPUT_MAX = 1 << 20 /* bytes of input that wait for a command */
@@ -33,48 +33,40 @@ static void watch(struct command *command)
     }
 }
 
-/* Ours is the writing end of stdin and the reading ends of the others. */
-static bool open_pipes(int ours[COMMAND_STREAMS], int ends[COMMAND_STREAMS])
-{
-    bool opened = true;
-
-    for (int i = 0; i < COMMAND_STREAMS; i++) {
-        int both[2] = { -1, -1 };
-
-        opened = opened && pipe2(both, O_CLOEXEC) == 0;
-        ours[i] = both[i == 0 ? 1 : 0];
-        ends[i] = both[i == 0 ? 0 : 1];
-        opened = opened && fcntl(ours[i], F_SETFL, O_NONBLOCK) == 0;
-    }
-    return opened;
-}
-
 bool command_start(struct command *command, struct loop *loop, uint32_t channel,
         const char *text, size_t len)
 {
     struct arguments words = { .items = NULL };
-    int ends[COMMAND_STREAMS];
-    pid_t pid = 0;
+    struct child_plan plan = {
+        .program = "/bin/sh", .environment = environ, .output = -1, .is_group = true
+    };
+    struct child child = { .pid = 0 };
+    int in[2];
     bool started;
 
     *command = (struct command){ .channel = channel, .loop = loop };
+    if (pipe2(in, O_CLOEXEC) != 0) {
+        return false;
+    }
     arguments_add(&words, "sh");
     arguments_add(&words, "-c");
     arguments_add_format(&words, "%.*s", (int)len, text);
-    started = open_pipes(command->streams, ends) && !words.failed &&
-            process_spawn(&pid, "/bin/sh", words.items, environ, ends, true) == 0;
-    for (int i = 0; i < COMMAND_STREAMS; i++) {
-        if (ends[i] >= 0) {
-            (void)close(ends[i]);
-        }
-        if (!started) {
-            close_stream(command, i);
-        }
-    }
-    command->pid = pid;
-    watch(command);
+    plan.argv = words.items;
+    plan.input = in[0];
+    started = !words.failed && fcntl(in[1], F_SETFL, O_NONBLOCK) == 0 &&
+            child_start(&plan, &child) == TUTTI_OK;
+    (void)close(in[0]);
     arguments_fini(&words);
-    return started;
+    if (!started) {
+        (void)close(in[1]);
+        return false;
+    }
+    command->pid = child.pid;
+    command->streams[0] = in[1];
+    command->streams[1] = child.out;
+    command->streams[2] = child.err;
+    watch(command);
+    return child_wait_exec(&child, plan.program) == TUTTI_OK;
 }
 
 void command_fini(struct command *command)

@@ -12,11 +12,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/exec/guardian.h"
 #include "launcher/join/join_gather.h"
 #include "launcher/join/join_message.h"
 #include "launcher/program.h"
@@ -354,8 +354,7 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
 {
     struct hub *hub = mem_calloc(1, sizeof *hub);
     tutti_status status;
-    pid_t pid;
-    int end = 0;
+    int forked;
 
     if (hub == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
@@ -372,21 +371,13 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
         status = error_set_errno(TUTTI_ERR_SYSTEM, "listen on %s", place->socket);
         goto err_owner;
     }
-    pid = fork();
-    if (pid == 0) {
-        /* No child of tuttirun, which ends all that is left of an MPI launcher. */
-        pid = fork();
-        if (pid == 0) {
-            run_hub(hub, place);
-        }
-        _exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILURE);
-    }
-    if (pid > 0 && (waitpid(pid, &end, 0) != pid || end != 0)) {
-        pid = -1;
+    forked = fork_apart();
+    if (forked == 0) {
+        run_hub(hub, place);
     }
     (void)close(hub->listener.fd);
-    status = pid > 0 ? TUTTI_OK
-                     : error_set_errno(TUTTI_ERR_SYSTEM, "fork a process for hosts");
+    status = forked > 0 ? TUTTI_OK
+                        : error_set_errno(TUTTI_ERR_SYSTEM, "fork a process for hosts");
 err_owner:
     (void)close(hub->owner);
 err_free:

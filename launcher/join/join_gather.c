@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "launcher/bind/pci.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
@@ -138,7 +139,6 @@ static void hear_guest(struct server_link *link, struct meet_hello *said)
 static tutti_status refuse_late(const struct gathering *all, int timeout_s)
 {
     char text[512] = "";
-    size_t len = 0;
     size_t missing = 0;
 
     for (size_t i = 0; i < all->members.count; i++) {
@@ -148,7 +148,7 @@ static tutti_status refuse_late(const struct gathering *all, int timeout_s)
             continue;
         }
         if (missing++ < MISSING_SHOWN) {
-            len += (size_t)snprintf(text + len, sizeof text - len, " %zu%s%.40s%s", i,
+            text_append(text, sizeof text, " %zu%s%.40s%s", i,
                     member->name[0] == '\0' ? "" : " (", member->name,
                     member->name[0] == '\0' ? "" : ")");
         }

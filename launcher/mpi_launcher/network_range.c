@@ -172,15 +172,13 @@ const char *network_first_inside(
 /* "lo 127.0.0.1/8, eth0 10.0.0.0/8" for the error. */
 static void describe(const struct network_table *table, char *text, size_t capacity)
 {
-    size_t used = 0;
-
     text[0] = '\0';
-    for (size_t i = 0; i < table->count && used < capacity; i++) {
+    for (size_t i = 0; i < table->count; i++) {
         char range[NETWORK_ADDRESS_MAX];
 
         network_range_format(&table->interfaces[i].range, range);
-        used += (size_t)snprintf(text + used, capacity - used, "%s%s %s",
-                i == 0 ? "" : ", ", table->interfaces[i].name, range);
+        text_append(text, capacity, "%s%s %s", i == 0 ? "" : ", ",
+                table->interfaces[i].name, range);
     }
 }
 
@@ -222,7 +220,6 @@ static tutti_status choose_entry(const struct network_table *table, const char *
     const struct network_interface *interface;
     struct network_range range;
     char text[NETWORK_ADDRESS_MAX];
-    size_t used = strlen(choice->cidrs);
 
     if (network_range_parse(&range, entry)) {
         interface = find_inside(table, &range);
@@ -239,8 +236,8 @@ static tutti_status choose_entry(const struct network_table *table, const char *
                 choice->interface, sizeof choice->interface, "%s", interface->name);
     }
     network_range_format(&range, text);
-    (void)snprintf(choice->cidrs + used, sizeof choice->cidrs - used, "%s%s",
-            used == 0 ? "" : ",", text);
+    text_append(choice->cidrs, sizeof choice->cidrs, "%s%s",
+            choice->cidrs[0] == '\0' ? "" : ",", text);
     return TUTTI_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/session/link.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -198,8 +199,14 @@ void link_put(struct wire_writer *out, const struct link_message *message)
     frame_end(out, start, NULL);
 }
 
-void link_put_note(struct wire_writer *out, const char *text)
+void link_put_note(struct wire_writer *out, const char *format, ...)
 {
+    char text[LINK_TEXT_MAX];
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(text, sizeof text, format, values);
+    va_end(values);
     link_put(out,
             &(struct link_message){ .type = LINK_NOTE, .note = link_text_of(text) });
 }
@@ -288,13 +295,12 @@ enum {
 
 void link_address_format(const struct link_address *address, char text[LINK_JOIN_MAX])
 {
-    size_t len = (size_t)snprintf(text, LINK_JOIN_MAX, "%s ", address->token);
-
+    (void)snprintf(text, LINK_JOIN_MAX, "%s ", address->token);
     for (size_t i = 0; i < address->count; i++) {
-        len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, "%s%s",
-                i == 0 ? "" : ",", address->addresses[i]);
+        text_append(
+                text, LINK_JOIN_MAX, "%s%s", i == 0 ? "" : ",", address->addresses[i]);
     }
-    (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
+    text_append(text, LINK_JOIN_MAX, " %d", address->port);
 }
 
 /* Copies up to the next of `ends` and moves behind it; false: empty or too long. */

@@ -216,8 +216,9 @@ struct link_message {
 
 /** Appends a whole frame. Texts that are too long are cut. */
 void link_put(struct wire_writer *out, const struct link_message *message);
-/** The same of a NOTE. */
-void link_put_note(struct wire_writer *out, const char *text);
+/** The same of a NOTE, a sentence for the console. */
+void link_put_note(struct wire_writer *out, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 /** Appends the fields alone: HELLO and WELCOME are sent by meet.h. */
 void link_put_body(struct wire_writer *out, const struct link_message *message);
 

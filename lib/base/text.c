@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,4 +261,14 @@ size_t text_distance(const char *a, const char *b)
         }
     }
     return row[b_len];
+}
+
+void text_append(char *text, size_t capacity, const char *format, ...)
+{
+    const size_t len = strlen(text);
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(text + len, capacity - len, format, values);
+    va_end(values);
 }

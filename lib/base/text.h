@@ -24,6 +24,9 @@ char text_lower(char letter);
 char text_upper(char letter);
 /** True when a text ends in another one. */
 bool text_ends_in(const char *text, const char *end);
+/** Appends to a text of `capacity` bytes, cut where it does not fit. */
+void text_append(char *text, size_t capacity, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 /** Divides bytes by 1024 until few are left; returns their unit: "MiB". */
 const char *text_byte_unit(double *bytes);
 /** Characters of text_seconds() at most, with the end. */

@@ -49,10 +49,6 @@ static const struct {
     /* Accelerators of AMD, of the class that they have now; the order of the packages is not that of the buses. */
     { "instinct", "2 8 2, 8 1 16 local", "1200 [1002:74a1]",
             "0000:85:00.0 0000:a5:00.0 0000:05:00.0 0000:25:00.0" },
-    /* As p5en.48xl, but of the kind of description that leaves out cores. */
-    { "stripped", "2 48 2, 48 1 96 stripped local", "0302 [10de:2335]",
-            "0000:59:00.0 0000:8b:00.0" },
-    { "stripped-single", "2 8 1, 8 1 0 stripped", "", "" },
     /* Processors whose GPUs' memory is a node of the machine. */
     { "gh200", "2 72 1, 72 1 0 gpu-memory local", "0302 [10de:2342]",
             "0009:01:00.0 0019:01:00.0" },
@@ -76,7 +72,6 @@ bool machine_find(struct machine_model *model, const char *name)
     }
     *model = (struct machine_model){
         .gpu = models[i].gpu,
-        .is_stripped = strstr(models[i].shape, "stripped") != NULL,
         .has_gpu_memory = strstr(models[i].shape, "gpu-memory") != NULL,
         .has_locality = strstr(models[i].shape, "local") != NULL,
     };
@@ -214,7 +209,7 @@ static void write_package(const struct machine_model *model, int package, FILE *
         write_object(file, "NUMANode", node, 20 + node, &cpus, 1U << node);
         (void)fprintf(file, " local_memory=\"68719476736\"/>\n");
     }
-    for (int core = 0; !model->is_stripped && core < model->cores; core++) {
+    for (int core = 0; core < model->cores; core++) {
         write_core(model, package, core, file);
     }
     write_gpus(model, package, file);

@@ -18,7 +18,6 @@ struct machine_model {
     int cores, threads; /* per package, per core */
     int package_step, core_step, thread_step; /* thread t of core c of package p is cpu
                                                  p, c and t times these, added */
-    bool is_stripped; /* only sets of cpus, without cores and threads */
     bool has_gpu_memory; /* each package has a second node, of memory without cpus */
     bool has_locality; /* GPUs are in packages, evenly in order; else in the machine */
     const char *gpu; /* class, vendor and device of GPUs: "0302 [10de:2335]" */
