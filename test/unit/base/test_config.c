@@ -2,6 +2,7 @@
  * Configuration: the table, values from text, the environment, and the public object.
  * Every test starts with an environment without TUTTI_ and HOROVOD_ variables.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -239,163 +240,127 @@ TEST(test_an_unknown_name_is_refused_with_a_suggestion)
     assert_string_equal(tutti_last_error(), "--zebra: there is no parameter \"zebra\"");
 }
 
-TEST(test_variables_set_parameters)
+/* Variables, and what comes of them: values of parameters, and words of warnings or of the error. */
+struct environment_case {
+    const char *set[7];
+    tutti_status status;
+    const char *values[5];
+    const char *words;
+};
+
+static const struct environment_case environments[] = {
+    { .set = { "TUTTI_FUSION_BYTES=2m", "TUTTI_HOST_ID=here",
+              "TUTTI_BACKGROUND_THREAD=off", "TUTTI_INTERNAL_ANYTHING=x",
+              "TUTTI_LOCAL_DEVICE=0" },
+            .values = { "fusion_bytes=2097152", "host_id=here",
+                    "background_thread=false" },
+            .words = "" },
+    /* A bad one changes nothing; empty is not the same as unset. */
+    { .set = { "TUTTI_FUSION_BYTES=2m", "TUTTI_STALL_FAIL_S=soon" },
+            .status = TUTTI_ERR_CONFIG,
+            .values = { "fusion_bytes=0" },
+            .words = "TUTTI_STALL_FAIL_S: stall_fail_s cannot be \"soon\": it takes a "
+                     "number in 0..86400" },
+    { .set = { "TUTTI_STALL_FAIL_S=" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "TUTTI_STALL_FAIL_S" },
+    { .set = { "TUTTI_FUSION_BYTE=2m" },
+            .values = { "fusion_bytes=0" },
+            .words = "TUTTI_FUSION_BYTE names no parameter; did you mean "
+                     "TUTTI_FUSION_BYTES?\n" },
+    { .set = { "TUTTI_fusion_bytes=2m" },
+            .values = { "fusion_bytes=0" },
+            .words = "TUTTI_fusion_bytes names no parameter" },
+    { .set = { "TUTTI_ZEBRA=1", "TUTTI_STRICT=1" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "TUTTI_ZEBRA names no parameter" },
+    { .set = { "HOROVOD_FUSION_THRESHOLD=134217728", "HOROVOD_CACHE_CAPACITY=2048",
+              "HOROVOD_STALL_CHECK_TIME_SECONDS=30",
+              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600",
+              "HOROVOD_TIMELINE=/somewhere" },
+            .values = { "fusion_bytes=134217728", "cache_capacity=2048",
+                    "stall_warning_s=30", "stall_fail_s=600" },
+            .words = "HOROVOD_FUSION_THRESHOLD is read as TUTTI_FUSION_BYTES\n"
+                     "HOROVOD_CACHE_CAPACITY is read as TUTTI_CACHE_CAPACITY\n"
+                     "HOROVOD_STALL_CHECK_TIME_SECONDS is read as "
+                     "TUTTI_STALL_WARNING_S\n"
+                     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as "
+                     "TUTTI_STALL_FAIL_S\n"
+                     "HOROVOD_TIMELINE is read as TUTTI_TIMELINE\n" },
+    { .set = { "HOROVOD_FUSION_THRESHOLD=1000", "TUTTI_FUSION_BYTES=2000" },
+            .values = { "fusion_bytes=2000" } },
+    /* Off there; here a limit that nothing fits. */
+    { .set = { "HOROVOD_FUSION_THRESHOLD=0" }, .values = { "fusion_bytes=1" } },
+    { .set = { "HOROVOD_LOG_LEVEL=trace" }, .values = { "log_level=trace" } },
+    { .set = { "HOROVOD_LOG_LEVEL=DEBUG" }, .values = { "log_level=debug" } },
+    { .set = { "HOROVOD_LOG_LEVEL=Warning" }, .values = { "log_level=warn" } },
+    { .set = { "HOROVOD_LOG_LEVEL=fatal" }, .values = { "log_level=error" } },
+    { .set = { "HOROVOD_LOG_LEVEL=loud" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "HOROVOD_LOG_LEVEL: log_level cannot be \"loud\"" },
+#define STALLS \
+    "HOROVOD_STALL_CHECK_TIME_SECONDS=30", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600"
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=1" },
+            .values = { "stall_warning_s=0", "stall_fail_s=0" } },
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=on" },
+            .values = { "stall_warning_s=0", "stall_fail_s=0" } },
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=-1" },
+            .values = { "stall_warning_s=30", "stall_fail_s=600" } },
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=false" },
+            .values = { "stall_warning_s=30" } },
+    { .set = { "HOROVOD_STALL_CHECK_DISABLE=perhaps" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "HOROVOD_STALL_CHECK_DISABLE" },
+#undef STALLS
+    { .set = { "HOROVOD_CYCLE_TIME=0.1" },
+            .words = "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no "
+                     "cycle "
+                     "timer\n" },
+};
+
+/* The name and the value of "NAME=value". */
+static void cut(const char *text, char name[64], const char **value)
 {
-    struct fixture *fixture = *state;
+    const char *equals = strchr(text, '=');
 
-    set_variable("TUTTI_FUSION_BYTES", "2m");
-    set_variable("TUTTI_HOST_ID", "here");
-    set_variable("TUTTI_BACKGROUND_THREAD", "off");
-    set_variable("TUTTI_INTERNAL_ANYTHING", "x");
-    set_variable("TUTTI_LOCAL_DEVICE", "0");
-
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_int_equal(fixture->config.fusion_bytes, 2097152);
-    assert_string_equal(fixture->config.host_id, "here");
-    assert_false(fixture->config.background_thread);
-    assert_string_equal(fixture->warnings, "");
+    (void)snprintf(name, 64, "%.*s", (int)(equals - text), text);
+    *value = equals + 1;
 }
 
-TEST(test_a_bad_variable_fails_and_changes_nothing)
+static void expect_environment(
+        struct fixture *fixture, const struct environment_case *c)
 {
-    struct fixture *fixture = *state;
-
-    set_variable("TUTTI_FUSION_BYTES", "2m");
-    set_variable("TUTTI_STALL_FAIL_S", "soon");
-
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_string_equal(tutti_last_error(),
-            "TUTTI_STALL_FAIL_S: stall_fail_s cannot be \"soon\": it takes a number in "
-            "0..86400");
-    assert_int_equal(fixture->config.fusion_bytes, 0);
-
-    /* Empty is not the same as unset. */
-    set_variable("TUTTI_STALL_FAIL_S", "");
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_error_has("TUTTI_STALL_FAIL_S");
-}
-
-TEST(test_an_unknown_variable_is_a_warning)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("TUTTI_FUSION_BYTE", "2m");
-    set_variable("TUTTI_fusion_bytes", "2m");
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-
-    assert_non_null(strstr(fixture->warnings,
-            "TUTTI_FUSION_BYTE names no parameter; did you mean "
-            "TUTTI_FUSION_BYTES?\n"));
-    assert_non_null(strstr(fixture->warnings, "TUTTI_fusion_bytes names no parameter"));
-    assert_int_equal(fixture->config.fusion_bytes, 0);
-}
-
-TEST(test_an_unknown_variable_is_an_error_when_strict)
-{
-    set_variable("TUTTI_ZEBRA", "1");
-    set_variable("TUTTI_STRICT", "1");
-    assert_int_equal(read_environment(*state), TUTTI_ERR_CONFIG);
-    assert_string_equal(tutti_last_error(), "TUTTI_ZEBRA names no parameter");
-}
-
-TEST(test_horovods_variables_are_read_and_said)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("HOROVOD_FUSION_THRESHOLD", "134217728");
-    set_variable("HOROVOD_CACHE_CAPACITY", "2048");
-    set_variable("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
-    set_variable("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "600");
-    set_variable("HOROVOD_TIMELINE", "/somewhere");
-
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_int_equal(fixture->config.fusion_bytes, 134217728);
-    assert_int_equal(fixture->config.cache_capacity, 2048);
-    assert_true(fixture->config.stall_warning_s == 30);
-    assert_true(fixture->config.stall_fail_s == 600);
-    assert_string_equal(fixture->warnings,
-            "HOROVOD_FUSION_THRESHOLD is read as TUTTI_FUSION_BYTES\n"
-            "HOROVOD_CACHE_CAPACITY is read as TUTTI_CACHE_CAPACITY\n"
-            "HOROVOD_STALL_CHECK_TIME_SECONDS is read as TUTTI_STALL_WARNING_S\n"
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as TUTTI_STALL_FAIL_S\n"
-            "HOROVOD_TIMELINE is read as TUTTI_TIMELINE\n");
-}
-
-TEST(test_tuttis_variables_win_over_horovods)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("HOROVOD_FUSION_THRESHOLD", "1000");
-    set_variable("TUTTI_FUSION_BYTES", "2000");
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_int_equal(fixture->config.fusion_bytes, 2000);
-}
-
-TEST(test_horovods_values_are_translated)
-{
-    static const struct {
-        const char *variable, *text, *name, *formatted;
-    } cases[] = {
-        { "HOROVOD_LOG_LEVEL", "trace", "log_level", "trace" },
-        { "HOROVOD_LOG_LEVEL", "DEBUG", "log_level", "debug" },
-        { "HOROVOD_LOG_LEVEL", "info", "log_level", "info" },
-        { "HOROVOD_LOG_LEVEL", "Warning", "log_level", "warn" },
-        { "HOROVOD_LOG_LEVEL", "error", "log_level", "error" },
-        { "HOROVOD_LOG_LEVEL", "fatal", "log_level", "error" },
-        /* Off there; here a limit that nothing fits. */
-        { "HOROVOD_FUSION_THRESHOLD", "0", "fusion_bytes", "1" },
-    };
-    struct fixture *fixture = *state;
+    char name[64];
     char text[CONFIG_TEXT_MAX + 1];
+    const char *value, *words;
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        set_variable(cases[i].variable, cases[i].text);
-        assert_int_equal(read_environment(fixture), TUTTI_OK);
-        assert_true(config_format(
-                &fixture->config, config_find(cases[i].name), text, sizeof text));
-        assert_string_equal(text, cases[i].formatted);
+    for (int i = 0; c->set[i] != NULL; i++) {
+        cut(c->set[i], name, &value);
+        assert_int_equal(setenv(name, value, 1), 0);
     }
-    set_variable("HOROVOD_LOG_LEVEL", "loud");
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_error_has("HOROVOD_LOG_LEVEL");
-    assert_error_has("loud");
+    assert_int_equal(read_environment(fixture), c->status);
+    words = c->status == TUTTI_OK ? fixture->warnings : tutti_last_error();
+    if (c->words != NULL && strstr(words, c->words) == NULL) {
+        fail_msg("%s: \"%s\" does not say \"%s\"", c->set[0], words, c->words);
+    }
+    assert_true(c->words == NULL || c->words[0] != '\0' || words[0] == '\0');
+    for (int i = 0; c->values[i] != NULL; i++) {
+        cut(c->values[i], name, &value);
+        assert_true(
+                config_format(&fixture->config, config_find(name), text, sizeof text));
+        assert_string_equal(text, value);
+    }
 }
 
-TEST(test_horovods_stall_check_can_be_disabled)
+UNIT_TEST(test_variables_of_tutti_and_horovod)
 {
-    static const char *const yes[] = { "1", "2", "true", "on" };
-    static const char *const no[] = { "0", "-1", "false" };
-    struct fixture *fixture = *state;
-    size_t i;
+    for (size_t i = 0; i < sizeof environments / sizeof *environments; i++) {
+        void *fixture;
 
-    set_variable("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
-    set_variable("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "600");
-    for (i = 0; i < sizeof yes / sizeof *yes; i++) {
-        set_variable("HOROVOD_STALL_CHECK_DISABLE", yes[i]);
-        assert_int_equal(read_environment(fixture), TUTTI_OK);
-        assert_true(fixture->config.stall_warning_s == 0);
-        assert_true(fixture->config.stall_fail_s == 0);
+        assert_int_equal(setup(&fixture), 0);
+        expect_environment(fixture, &environments[i]);
+        assert_int_equal(teardown(&fixture), 0);
     }
-    for (i = 0; i < sizeof no / sizeof *no; i++) {
-        set_variable("HOROVOD_STALL_CHECK_DISABLE", no[i]);
-        assert_int_equal(read_environment(fixture), TUTTI_OK);
-        assert_true(fixture->config.stall_warning_s == 30);
-    }
-    set_variable("HOROVOD_STALL_CHECK_DISABLE", "perhaps");
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_error_has("HOROVOD_STALL_CHECK_DISABLE");
-    assert_error_has("perhaps");
-}
-
-TEST(test_horovods_cycle_time_is_ignored_aloud)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("HOROVOD_CYCLE_TIME", "0.1");
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_string_equal(fixture->warnings,
-            "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no cycle "
-            "timer\n");
 }
 
 TEST(test_warnings_are_kept_whole)

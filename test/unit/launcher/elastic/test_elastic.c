@@ -85,23 +85,6 @@ static void tear_down(struct play *play)
     members_fini(&play->members);
 }
 
-UNIT_TEST(test_ends_are_told_apart)
-{
-    struct play play;
-
-    set_up(&play, CAUSE_NONE, -1);
-    assert_int_equal(judge_end(&play.facts), JUDGE_FINISHED);
-    play.items[1].leaves = true;
-    assert_int_equal(judge_end(&play.facts), JUDGE_LEFT);
-    play.cause = (struct cause){ .kind = CAUSE_RANK, .rank = 2 };
-    assert_int_equal(judge_end(&play.facts), JUDGE_FAILED);
-    play.items[2].end = RANK_END_EXEC; /* it will not run the next time either */
-    assert_int_equal(judge_end(&play.facts), JUDGE_FATAL);
-    play.cause = (struct cause){ .kind = CAUSE_SIGNAL, .rank = -1 };
-    assert_int_equal(judge_end(&play.facts), JUDGE_FATAL);
-    tear_down(&play);
-}
-
 UNIT_TEST(test_the_host_of_the_rank_is_blamed)
 {
     struct play play;

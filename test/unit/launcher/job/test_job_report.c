@@ -169,31 +169,3 @@ UNIT_TEST(test_a_device_is_not_replaced)
     (void)unlink(path);
     (void)rmdir(folder);
 }
-
-UNIT_TEST(test_lists)
-{
-    struct ranks ranks;
-    char text[64];
-    char brief[48];
-
-    assert_int_equal(ranks_init(&ranks, RANKS), TUTTI_OK);
-    assert_int_equal(ranks_list(&ranks, rank_is_absent, text, sizeof text), RANKS);
-    assert_string_equal(text, "0-11");
-    join(&ranks, 1, "a");
-    join(&ranks, 5, "a");
-    assert_false(ranks_have_hosts(&ranks));
-    join(&ranks, 6, "b");
-    assert_true(ranks_have_hosts(&ranks));
-    assert_int_equal(ranks_list(&ranks, rank_is_absent, text, sizeof text), RANKS - 3);
-    assert_string_equal(text, "0,2-4,7-11");
-    assert_int_equal(ranks_list(&ranks, rank_is_running, text, sizeof text), 3);
-    assert_string_equal(text, "1,5-6");
-    for (int i = 0; i < RANKS; i += 2) {
-        if (ranks.items[i].state == RANK_ABSENT) {
-            join(&ranks, i, "a");
-        }
-    }
-    assert_int_equal(ranks_list(&ranks, rank_is_absent, brief, 40), 4);
-    assert_string_equal(brief, "3,7,9,11");
-    ranks_fini(&ranks);
-}
