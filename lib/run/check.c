@@ -269,7 +269,7 @@ tutti_status check_late(struct tutti *t, const struct operation *operation)
         return status;
     }
     return operation->set->joined
-            ? has_joined(t, operation->set, operation->tensor->name)
+            ? has_joined(t, operation->set, operation->request.name)
             : TUTTI_OK;
 }
 

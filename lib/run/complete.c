@@ -6,11 +6,12 @@
 #include "base/mem.h"
 #include "run/context.h"
 #include "run/persistent.h"
+#include "run/registration.h"
 
 /* Lock held: the name of an operation of the pool can be used again. */
 static void free_name(struct tutti *t, const struct operation *operation)
 {
-    tensors_let_go(operation->tensor);
+    tensor_use_end(operation->set, operation->request.tensor);
     operation->set->in_flight--;
     if (operation->request.collective == META_JOIN) {
         operation->set->joined = false;

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "run/context.h"
+#include "run/rows.h"
 
 /* ------------------------------------------------------- spare buffers */
 

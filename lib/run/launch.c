@@ -11,6 +11,7 @@
 #include "run/dispatch.h"
 #include "run/fusion.h"
 #include "run/output.h"
+#include "run/rows.h"
 #include "run/stage.h"
 
 /* A backend has learned what comes from whom: puts it one behind the other. */

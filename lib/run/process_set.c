@@ -12,9 +12,8 @@
 #include "run/context.h"
 #include "run/order.h"
 #include "run/persistent.h"
+#include "run/registration.h"
 
-/* Names that a set remembers at least. */
-#define NAMES_MIN 1024
 /* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
 #define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)
 
@@ -54,7 +53,9 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .priority = t->config.priority,
         .carry = carry_write,
         .keep = carry_keep,
-        .user = set };
+        .user = set,
+        .lock = &t->lock,
+        .forget = tensor_use_forget };
 
     static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
     tutti_status status = init_shape(t, set);
@@ -76,7 +77,6 @@ void process_set_free(struct process_set *set)
     if (set == NULL) {
         return;
     }
-    tensors_fini(&set->tensors);
     carry_fini(set);
     if (set->op.rank >= 0) {
         negotiator_fini(&set->negotiator);
@@ -89,15 +89,12 @@ void process_set_free(struct process_set *set)
 static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int size)
 {
     struct process_set *set = mem_calloc(1, sizeof *set);
-    const size_t capacity = (size_t)t->config.cache_capacity;
 
     if (set == NULL) {
         return NULL;
     }
     set->context = t;
     set->op = (struct op_set){ .rank = -1, .size = size };
-    set->tensors.recorder = &t->recorder;
-    set->tensors.max = size_max(capacity, NAMES_MIN);
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
     if (set->world_ranks == NULL) {
         mem_free(set);

@@ -5,12 +5,14 @@
 
 #include <string.h>
 
+#include "agree/names.h"
 #include "base/mem.h"
 #include "run/buffers.h"
 #include "run/check.h"
 #include "run/context.h"
 #include "run/failure.h"
 #include "run/persistent.h"
+#include "run/registration.h"
 
 /* The first published size of tutti_options: smaller ones cannot be. */
 #define OPTIONS_SIZE_MIN (offsetof(tutti_options, user) + sizeof(void *))
@@ -133,13 +135,13 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
 
 static tutti_status fill(struct operation *operation, const struct submission *s)
 {
-    struct tensor *tensor = operation->tensor;
+    struct tensor_state *tensor = operation->request.tensor;
 
     operation->request = (struct request){ .collective = s->collective,
         .name = tensor->name,
         .name_len = tensor->name_len,
         .hash = tensor->hash,
-        .memo = &tensor->memo,
+        .tensor = tensor,
         .meta = s->meta,
         .cookie = operation,
         .priority = s->priority };
@@ -189,7 +191,7 @@ static void push(struct tutti *t, struct operation *operation, tutti_request *re
 }
 
 static tutti_status in_flight_already(
-        const struct tutti *t, const struct tensor *tensor)
+        const struct tutti *t, const struct tensor_state *tensor)
 {
     if (tensor->collective == META_JOIN) {
         return error_set(TUTTI_ERR_DUPLICATE,
@@ -203,21 +205,20 @@ static tutti_status in_flight_already(
 
 /* An operation of the pool becomes one of the tensor, whose name is in flight from then on. */
 static tutti_status begin_named(struct tutti *t, struct operation *operation,
-        struct tensor *tensor, const struct submission *s)
+        struct tensor_state *tensor, const struct submission *s)
 {
     tutti_status status;
 
-    operation->tensor = tensor;
+    operation->request.tensor = tensor;
     operation_begin(operation, s->callback, s->user);
     status = fill(operation, s);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!tensors_hold(tensor, operation)) {
+    if (!tensor_use_begin(tensor->user)) {
         return in_flight_already(t, tensor);
     }
-    operation->record =
-            tensors_record(&operation->set->tensors, tensor, operation->set->id);
+    operation->record = tensor_use_record(operation->set, tensor);
     operation->set->in_flight++;
     fill_streams(operation, s);
     return TUTTI_OK;
@@ -228,8 +229,8 @@ static tutti_status begin_named(struct tutti *t, struct operation *operation,
  * for its buffers.
  */
 static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
-        struct process_set *set, struct tensor *tensor, const struct submission *s,
-        tutti_request *request)
+        struct process_set *set, struct tensor_state *tensor,
+        const struct submission *s, tutti_request *request)
 {
     struct operation *operation = operation_take(&t->work.operations);
     tutti_status status;
@@ -264,24 +265,27 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
  * What is submitted in the name of a registered tensor. Field by field: to build it aside
  * and to copy it takes longer than all else that submits it.
  */
-static void describe(const struct tensor *tensor, struct submission *s)
+static void describe(const struct operation *own, struct submission *s)
 {
-    s->collective = tensor->collective;
-    s->name = tensor->name;
-    s->set = tensor->set->id;
-    s->meta = tensor->meta;
-    s->rows = tensor->rows;
-    s->input = tensor->collective == TUTTI_BROADCAST ? s->output : s->input;
-    s->output = tensor->rows.owns_output ? NULL : s->output;
-    s->priority = tensor->priority;
-    s->stream = tensor->stream;
+    const struct tensor_use *use = own->request.tensor->user;
+    const struct submission *all = &use->registration->all;
+
+    s->collective = all->collective;
+    s->name = all->name;
+    s->set = all->set;
+    s->meta = all->meta;
+    s->rows = all->rows;
+    s->input = all->collective == TUTTI_BROADCAST ? s->output : s->input;
+    s->output = all->rows.owns_output ? NULL : s->output;
+    s->priority = all->priority;
+    s->stream = all->stream;
 }
 
 /*
  * Lock held. The tensor of a handle, which may have been unregistered since anybody looked; its
  * description holds as long as the lock. NULL: unknown.
  */
-static struct tensor *find_registered(
+static struct tensor_state *find_registered(
         struct tutti *t, tutti_tensor handle, struct submission *s)
 {
     const struct operation *own = persistent_find(&t->work.operations, handle);
@@ -290,9 +294,9 @@ static struct tensor *find_registered(
     if (own == NULL) {
         return NULL;
     }
-    describe(own->tensor, s);
+    describe(own, s);
     s->meta.space = space;
-    return own->tensor;
+    return own->request.tensor;
 }
 
 /* Lock held. handle: of a registered tensor, or 0. */
@@ -301,7 +305,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
 {
     struct open_group *group = group_of_thread(&t->work.groups);
     struct process_set *set = NULL;
-    struct tensor *tensor = NULL;
+    struct tensor_state *tensor = NULL;
     tutti_status status;
 
     if (handle != 0) {
@@ -315,12 +319,18 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
         return status;
     }
     if (tensor == NULL) {
-        tensor = tensors_get(&set->tensors, s->collective, s->name, strlen(s->name));
+        tensor = tensor_use_hold(set, s->collective, s->name);
+    } else {
+        tensor->holds++;
     }
     if (tensor == NULL) {
         return no_memory(s);
     }
-    return queue_tensor(t, group, set, tensor, s, request);
+    status = queue_tensor(t, group, set, tensor, s, request);
+    if (status != TUTTI_OK) {
+        names_let_go(&set->negotiator, tensor);
+    }
+    return status;
 }
 
 /*
@@ -386,7 +396,7 @@ tutti_status submit_queue(
 static bool refill(const struct tutti *t, struct operation *operation,
         const struct submission *buffers)
 {
-    const int collective = operation->tensor->collective;
+    const int collective = operation->request.tensor->collective;
     struct meta *meta = &operation->request.meta;
     const void *input =
             collective == TUTTI_BROADCAST ? buffers->output : buffers->input;
@@ -401,7 +411,6 @@ static bool refill(const struct tutti *t, struct operation *operation,
     operation->memory.output = buffers->output;
     operation->memory.bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
     lend(operation, operation->memory.bytes, operation->memory.bytes);
-    operation->on_device.stream = operation->tensor->stream;
     return true;
 }
 
@@ -413,7 +422,7 @@ static tutti_status fill_persistent(
     if (refill(t, operation, s)) {
         return TUTTI_OK;
     }
-    describe(operation->tensor, s);
+    describe(operation, s);
     operation_begin(operation, s->callback, s->user);
     status = check_in_set(s, &operation->set->op);
     if (status != TUTTI_OK) {

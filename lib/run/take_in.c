@@ -56,7 +56,6 @@ static tutti_status announce_cancels(struct tutti *t)
     uint32_t position = 0;
     struct operation *operation;
 
-    pthread_mutex_lock(&t->lock);
     while (status == TUTTI_OK &&
             (operation = operation_next(&t->work.operations, &position)) != NULL) {
         if (operation_state(operation) != OPERATION_ANNOUNCED ||
@@ -66,7 +65,6 @@ static tutti_status announce_cancels(struct tutti *t)
         operation->set->dirty = true;
         status = negotiator_cancel(&operation->set->negotiator, &operation->request);
     }
-    pthread_mutex_unlock(&t->lock);
     return status;
 }
 

@@ -2,9 +2,11 @@
  * What the simulator does not see: which names and numbers are kept, and that what no rank may
  * send is refused.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agree/names.h"
 #include "agree/negotiator.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
@@ -161,38 +163,88 @@ static void alone(struct negotiator *negotiator, const struct request *request)
     assert_true(negotiator_is_valid(negotiator));
 }
 
-/* More names than are remembered: the first is forgotten, and so is where it was. */
-UNIT_TEST(test_a_memo_of_a_forgotten_name_is_not_believed)
+static void play_others(struct negotiator *negotiator, const struct request *like)
 {
-    static const int ranks[] = { 0 };
-    struct tree_shape shape;
-    const struct negotiator_config config = {
-        .size = 1, .shape = &shape, .world_ranks = ranks
-    };
-    struct negotiator negotiator;
-    struct tensor_memo memo = { 0 };
-    struct request first = scene_request("first", 5);
     char name[32];
 
-    first.memo = &memo;
-    assert_true(tree_shape_init(&shape, 1, ranks, 2));
-    assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
-    alone(&negotiator, &first);
-    assert_non_null(memo.tensor);
-    alone(&negotiator, &first);
     for (int i = 0; i < 5000; i++) {
-        struct request other = first;
+        struct request other = *like;
 
         (void)snprintf(name, sizeof name, "other %d", i);
         other.name = name;
         other.name_len = strlen(name);
         other.hash = request_hash(other.collective, name, other.name_len);
-        other.memo = NULL;
-        alone(&negotiator, &other);
+        other.tensor = NULL;
+        alone(negotiator, &other);
     }
+}
+
+static void forget(void *user, void *theirs)
+{
+    *(bool *)theirs = true;
+    assert_null(user);
+}
+
+/* More names than are remembered: one that is held stays where it is, until it is let go. */
+UNIT_TEST(test_a_name_that_is_held_is_not_forgotten)
+{
+    static const int ranks[] = { 0 };
+    struct tree_shape shape;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct negotiator_config config = { .size = 1,
+        .shape = &shape,
+        .world_ranks = ranks,
+        .lock = &lock,
+        .forget = forget };
+    struct negotiator negotiator;
+    struct request first = scene_request("first", 5);
+    const struct name_ref ref = request_ref(&first);
+    bool is_forgotten = false;
+
+    assert_true(tree_shape_init(&shape, 1, ranks, 2));
+    assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
+    first.tensor = names_hold(&negotiator, &ref);
+    assert_non_null(first.tensor);
+    first.tensor->user = &is_forgotten;
+    play_others(&negotiator, &first);
     assert_int_not_equal(negotiator.names.freed, 0);
+    assert_false(is_forgotten);
     alone(&negotiator, &first);
+    play_others(&negotiator, &first);
+    assert_false(is_forgotten);
     alone(&negotiator, &first);
+    names_let_go(&negotiator, first.tensor);
+    play_others(&negotiator, &first);
+    assert_true(is_forgotten);
+    negotiator_fini(&negotiator);
+    tree_shape_fini(&shape);
+}
+
+/* The negotiator has nothing of it, so it would never be dropped. */
+UNIT_TEST(test_a_name_that_was_not_submitted_goes_when_it_is_let_go)
+{
+    static const int ranks[] = { 0 };
+    struct tree_shape shape;
+    const struct negotiator_config config = {
+        .size = 1, .shape = &shape, .world_ranks = ranks, .forget = forget
+    };
+    struct negotiator negotiator;
+    struct request request = scene_request("first", 5);
+    const struct name_ref ref = request_ref(&request);
+    bool is_forgotten = false;
+
+    assert_true(tree_shape_init(&shape, 1, ranks, 2));
+    assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
+    request.tensor = names_hold(&negotiator, &ref);
+    assert_non_null(request.tensor);
+    request.tensor->user = &is_forgotten;
+    assert_ptr_equal(names_hold(&negotiator, &ref), request.tensor);
+    assert_null(tensor_find(&negotiator, &ref));
+    names_let_go(&negotiator, request.tensor);
+    assert_false(is_forgotten);
+    names_let_go(&negotiator, request.tensor);
+    assert_true(is_forgotten);
+    assert_int_equal(negotiator.names.by_name.count, 0);
     negotiator_fini(&negotiator);
     tree_shape_fini(&shape);
 }
