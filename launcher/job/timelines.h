@@ -1,5 +1,5 @@
 /*
- * Timelines of ranks (lib/run/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
+ * Timelines of ranks (lib/observe/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
  * in all ranks, and FILE.json is made of them when the job ends.
  */
 #ifndef TUTTI_LAUNCHER_JOB_TIMELINES_H

@@ -90,38 +90,6 @@ bool tutti_has_feature(const char *feature)
     return feature != NULL && has_vectors(feature);
 }
 
-static void read_counters(tutti *t, tutti_stats *stats)
-{
-    const struct metrics *counters = t->metrics;
-
-    stats->completed =
-            counter_get(&t->finished.ok) + counter_get(&t->metrics->streamed);
-    stats->failed = counter_get(&t->finished.failed);
-    stats->bytes =
-            counter_get(&t->finished.bytes) + counter_get(&t->metrics->streamed_bytes);
-    /* Last, so that it is not less than those that have ended. */
-    stats->submitted = counter_get(&t->intake.count);
-    stats->batches = counter_get(&counters->batches);
-    stats->announced_by_bit = counter_get(&counters->by_number);
-    stats->announced_by_name = counter_get(&counters->by_name);
-    stats->control_messages = counter_get(&counters->messages);
-    stats->control_bytes = counter_get(&counters->message_bytes);
-    stats->wait_ns = counter_get(&counters->wait_ns);
-    stats->stalls = counter_get(&counters->stalls);
-    stats->planned = counter_get(&counters->planned);
-    stats->planned_steps = counter_get(&counters->planned_steps);
-    stats->slow_steps = counter_get(&counters->slow_steps);
-    stats->plan_exits = metrics_plan_exits(counters);
-    stats->device_batches = counter_get(&counters->device_batches);
-    stats->device_staged = counter_get(&counters->device_staged);
-    stats->device_packed = counter_get(&t->metrics->device.packed);
-    stats->device_in_place = counter_get(&t->metrics->device.in_place);
-    stats->device_launches = counter_get(&t->metrics->device.launches);
-    stats->device_hierarchical = counter_get(&t->metrics->device.hierarchical);
-    stats->rank_wait_ns = counter_get(&counters->lead_ns);
-    stats->busy_ns = counter_get(&counters->busy_ns);
-}
-
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
 {
     tutti_stats all = { 0 };
@@ -136,7 +104,7 @@ tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
                 "tutti_stats_get: set stats->size to sizeof(tutti_stats) first");
     }
     size = size_min(stats->size, sizeof all);
-    read_counters(t, &all);
+    observer_stats(t, &all);
     all.size = stats->size;
     memcpy(stats, &all, size);
     return TUTTI_OK;

@@ -65,7 +65,7 @@ static void say_rows(const tutti *t)
     say(t, "%-13s %-6s %9s %10s %9s %10s %9s %8s", "collective", "by", "up to",
             "operations", "batches", "bytes", "seconds", "GB/s");
     for (int i = 0; i < METRICS_ROWS; i++) {
-        if (metrics_read_row(t->metrics, i, &total)) {
+        if (metrics_read_row(t->observer.metrics, i, &total)) {
             say(t, "%-13s %-6s %9s %10llu %9llu %10s %9.3f %8.3f", total.collective,
                     total.backend, size_text(total.size, size),
                     (unsigned long long)total.operations,
@@ -100,7 +100,7 @@ static void add_exit(void *user, const tutti_metric *metric)
 
 static void say_rest(tutti *t)
 {
-    const struct metrics *metrics = t->metrics;
+    const struct metrics *metrics = t->observer.metrics;
     const uint64_t elapsed = (uint64_t)clock_ns() - counter_get(&metrics->started_ns);
     struct words words = { .len = 0 };
     char size[32];
@@ -176,8 +176,8 @@ static void say_waits(const tutti *t, const uint64_t (*waits)[WAITS])
 
 void report_log(tutti *t)
 {
-    const uint64_t own[WAITS] = { counter_get(&t->metrics->lead_ns),
-        counter_get(&t->metrics->wait_ns) };
+    const uint64_t own[WAITS] = { counter_get(&t->observer.metrics->lead_ns),
+        counter_get(&t->observer.metrics->wait_ns) };
     uint64_t(*waits)[WAITS] = mem_calloc((size_t)t->size, sizeof *waits);
     tutti_status status = TUTTI_ERR_NO_MEMORY;
 

@@ -338,43 +338,17 @@ void recorder_keep(
     }
 }
 
-static void put(const struct recorder *recorder, const struct recorder_event *event)
-{
-    struct recording *shared = recorder->shared;
-    struct recorder_slot *slot;
-    uint64_t number;
-
-    number = atomic_fetch_add_explicit(
-            &shared->header.event_count, 1, memory_order_relaxed);
-    slot = &shared->events[number & recorder->mask];
-    atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot->time_ns, event->time_ns, memory_order_relaxed);
-    atomic_store_explicit(&slot->place, event->place, memory_order_relaxed);
-    atomic_store_explicit(&slot->amount, event->amount, memory_order_relaxed);
-    atomic_store_explicit(&slot->set, event->set, memory_order_relaxed);
-    atomic_store_explicit(&slot->tensor, event->tensor, memory_order_relaxed);
-    atomic_store_explicit(&slot->kind, event->kind, memory_order_relaxed);
-    atomic_store_explicit(&slot->lane, event->lane, memory_order_relaxed);
-    /* Release: who reads the number reads what belongs to it. */
-    atomic_store_explicit(&slot->number, number + 1, memory_order_release);
-}
-
-void recorder_add(const struct recorder *recorder, const struct recorder_event *event)
-{
-    if (recorder->shared == NULL) {
-        return;
-    }
-    put(recorder, event);
-    recorder_add_timed(recorder, event);
-}
-
 void recorder_add_timed(
         const struct recorder *recorder, const struct recorder_event *event)
 {
     if (recorder_is_timed(recorder)) {
-        put(recorder->timeline, event);
+        recorder_put(recorder->timeline, event);
     }
+}
+
+void recorder_repeat(const struct recorder *recorder, struct recorder_event event)
+{
+    recorder_add_timed(recorder, &event);
 }
 
 uint16_t recorder_age(int64_t ns)

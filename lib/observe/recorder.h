@@ -18,7 +18,7 @@
  * and one into a byte when that is over: lines of their own, since threads do either at the same
  * time. An event costs some 10 ns.
  *
- * A timeline (run/timeline.h) is a second recording, in a file of its own: while it is on, events go
+ * A timeline (observe/timeline.h) is a second recording, in a file of its own: while it is on, events go
  * there, too, and so do those that are too many to be kept always.
  * tutti-autopsy reads recordings; it believes nothing in them that it has not checked.
  */
@@ -284,17 +284,50 @@ static inline uint32_t recorder_number(
 /** Where links are recorded, one for each rank; NULL: nothing is recorded. */
 struct recorder_link *recorder_links(const struct recorder *recorder);
 
-/** Adds an event. Any thread. */
-void recorder_add(const struct recorder *recorder, const struct recorder_event *event);
 /** True while there is a timeline. Any thread. */
 static inline bool recorder_is_timed(const struct recorder *recorder)
 {
-    /* Acquire: pairs with who begins it (run/timeline.c), which has mapped it for good. */
+    /* Acquire: pairs with who begins it (observe/timeline.c), which has mapped it for good. */
     return atomic_load_explicit(&recorder->is_timed, memory_order_acquire) != 0;
 }
 /** Adds an event to the timeline alone, if there is one. Any thread. */
 void recorder_add_timed(
         const struct recorder *recorder, const struct recorder_event *event);
+/** As recorder_add_timed(), from registers. */
+void recorder_repeat(const struct recorder *recorder, struct recorder_event event);
+
+/** Writes an event into the ring. */
+static inline void recorder_put(
+        const struct recorder *recorder, const struct recorder_event *event)
+{
+    const uint64_t number = atomic_fetch_add_explicit(
+            &recorder->shared->header.event_count, 1, memory_order_relaxed);
+    struct recorder_slot *slot = &recorder->shared->events[number & recorder->mask];
+
+    atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&slot->time_ns, event->time_ns, memory_order_relaxed);
+    atomic_store_explicit(&slot->place, event->place, memory_order_relaxed);
+    atomic_store_explicit(&slot->amount, event->amount, memory_order_relaxed);
+    atomic_store_explicit(&slot->set, event->set, memory_order_relaxed);
+    atomic_store_explicit(&slot->tensor, event->tensor, memory_order_relaxed);
+    atomic_store_explicit(&slot->kind, event->kind, memory_order_relaxed);
+    atomic_store_explicit(&slot->lane, event->lane, memory_order_relaxed);
+    /* Release: who reads the number reads what belongs to it. */
+    atomic_store_explicit(&slot->number, number + 1, memory_order_release);
+}
+
+/** Adds an event. Inline, so that it is written once only. Any thread. */
+static inline void recorder_add(
+        const struct recorder *recorder, const struct recorder_event *event)
+{
+    if (recorder->shared != NULL) {
+        recorder_put(recorder, event);
+        if (recorder_is_timed(recorder)) {
+            recorder_repeat(recorder, *event);
+        }
+    }
+}
 /** A time of ns, in 16 bits: a mantissa of 12, in units of 256 ns, and an exponent. */
 uint16_t recorder_age(int64_t ns);
 int64_t recorder_age_ns(uint16_t age);

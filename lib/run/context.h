@@ -23,11 +23,9 @@
 #include "base/forkmark.h"
 #include "base/log.h"
 #include "device/tickets.h"
-#include "observe/metrics.h"
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
-#include "ops/ranges.h"
 #include "run/complete_device.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
@@ -40,11 +38,10 @@
 #include "run/outcomes.h"
 #include "run/output.h"
 #include "run/process_set.h"
-#include "run/timeline.h"
 #include "topo/nodes.h"
 #include "transport/transport.h"
 
-/** As counter_step(), for those who wait for it. */
+/** Adds to a counter of one thread at a time, for those who wait for it. */
 static inline void counter_publish(_Atomic uint64_t *counter, uint64_t value)
 {
     const uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
@@ -82,12 +79,8 @@ struct tutti {
     struct topology topology;
     struct transport transport;
     struct device device; /* this rank's GPU; zeroed: none                            */
-    struct ranges ranges; /* for a profiler, if there is one                        */
     struct arrival_flags
             arrival_flags; /* words that ranks show each other, if there is one          */
-    struct recorder
-            recorder; /* what this rank did last: any thread, as its header says  */
-    struct timeline timeline; /* as its header says                               */
     struct forkmark forkmark; /* a forked child may not use the context               */
     tutti_status (*release)(void *user, bool failed); /* called last; may be NULL    */
     void *release_user;
@@ -103,8 +96,7 @@ struct tutti {
     /* as their headers say */
     struct failure failure;
     struct driver driver;
-    struct metrics *metrics; /* in the recording, or own_metrics                      */
-    struct metrics own_metrics;
+    struct observer observer;
 
     /* engine */
     struct engine engine;
@@ -119,8 +111,6 @@ struct tutti {
  * passed. */
 bool context_has_work(const struct tutti *t);
 
-/** Copies what has lines of its own into the metrics. Any thread. */
-void context_copy_counts(const struct tutti *t);
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);
 /** After a submission: makes sure that some thread will look at it. */
