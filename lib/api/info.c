@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "api/call.h"
-#include "api/report.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "observe/report.h"
 #include "ops/gpu/find.h"
 #include "ops/reduce/reduce.h"
 #include "run/context.h"
@@ -143,6 +143,30 @@ tutti_status tutti_abort(tutti *t, const char *text)
     return TUTTI_OK;
 }
 
+/*
+ * Waits alone are gathered, by a collective like any other, while the context still lives. All
+ * ranks are about to wait for each other anyway. One that finalizes without taking part, as
+ * without memory, ends it for all, with an error.
+ */
+static void report(tutti *t)
+{
+    const struct report_waits own = report_waits(t);
+    struct report_waits *waits = mem_calloc((size_t)t->size, sizeof *waits);
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    if (t->rank == 0) {
+        report_log(t);
+    }
+    if (waits != NULL) {
+        status = tutti_allgather(t, "tutti report", &own, waits, 1,
+                sizeof own / sizeof(uint64_t), NULL, TUTTI_UINT64, NULL);
+    }
+    if (t->rank == 0) {
+        report_log_waits(t, &own, status == TUTTI_OK ? waits : NULL);
+    }
+    mem_free(waits);
+}
+
 tutti_status tutti_finalize(tutti *t)
 {
     const tutti_status status = t != NULL ? call_check_context(t) : TUTTI_OK;
@@ -151,7 +175,7 @@ tutti_status tutti_finalize(tutti *t)
         return status;
     }
     if (t->config.exit_report) {
-        report_log(t);
+        report(t);
     }
     return context_finalize(t);
 }
