@@ -203,7 +203,7 @@ void observe_left(struct tutti *t, const struct operation *operation, int64_t be
 void observe_members(struct tutti *t, const struct process_set *set)
 {
     char ranks[RECORDER_NAME_BYTES];
-    struct recorder_place place = { .mark = NULL };
+    struct observed_name place = { .mark = NULL };
     struct bitset members;
 
     if (set->op.rank < 0 || set->id == TUTTI_WORLD || !bitset_init(&members, t->size)) {
@@ -213,10 +213,8 @@ void observe_members(struct tutti *t, const struct process_set *set)
         bitset_add(&members, set->world_ranks[i]);
     }
     (void)bitset_format(&members, NULL, ranks, sizeof ranks);
-    recorder_add_name(&t->observer.recorder, &place,
-            &(struct recorder_name){
-                    .name = ranks, .set = set->id, .collective = RECORDER_OF_SET });
-    recorder_release(&t->observer.recorder, &place); /* it stays all the same */
+    observer_name(&t->observer, &place, ranks, set->id, RECORDER_OF_SET);
+    observer_release(&t->observer, &place); /* it stays all the same */
     bitset_fini(&members);
 }
 

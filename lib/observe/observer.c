@@ -58,6 +58,25 @@ void observer_attach(struct tutti *t, int backend, const char *name, struct op_e
     env->counts = &observer->metrics->device;
 }
 
+void observer_name(struct observer *observer, struct observed_name *place,
+        const char *name, uint32_t set, int collective)
+{
+    recorder_add_name(&observer->recorder, place,
+            &(struct recorder_name){
+                    .name = name, .set = set, .collective = collective });
+}
+
+void observer_keep(
+        struct observer *observer, const struct observed_name *place, bool keep)
+{
+    recorder_keep(&observer->recorder, place, keep);
+}
+
+void observer_release(struct observer *observer, struct observed_name *place)
+{
+    recorder_release(&observer->recorder, place);
+}
+
 struct metrics_source observer_metrics(const struct tutti *t)
 {
     observe_ends(t);

@@ -5,6 +5,7 @@
 #ifndef TUTTI_OBSERVE_OBSERVER_H
 #define TUTTI_OBSERVE_OBSERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tutti/tutti.h>
@@ -37,6 +38,15 @@ void observer_close(struct tutti *t);
 /** What a backend is given to count and to measure with. */
 void observer_attach(
         struct tutti *t, int backend, const char *name, struct op_env *env);
+
+/** Finds a place for a name, as recorder_add_name(). Callers lock, here and below. */
+void observer_name(struct observer *observer, struct observed_name *place,
+        const char *name, uint32_t set, int collective);
+/** As recorder_keep(). */
+void observer_keep(
+        struct observer *observer, const struct observed_name *place, bool keep);
+/** The name goes. */
+void observer_release(struct observer *observer, struct observed_name *place);
 
 /** The metrics, with what is counted elsewhere. Any thread. */
 struct metrics_source observer_metrics(const struct tutti *t);

@@ -256,7 +256,7 @@ static int64_t find_idle(struct recorder *recorder)
 
 /* Where a name has its place. */
 static struct recorder_owner *owner_of(
-        const struct recorder *recorder, const struct recorder_place *place)
+        const struct recorder *recorder, const struct observed_name *place)
 {
     return &recorder->owners[place->mark - recorder->shared->marks];
 }
@@ -283,7 +283,7 @@ void recorder_set_timeline(struct recorder *recorder, struct recorder *timeline)
                     &recorder->shared->header.tensor_count, memory_order_relaxed));
 }
 
-void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
+void recorder_add_name(struct recorder *recorder, struct observed_name *place,
         const struct recorder_name *name)
 {
     struct recording *shared = recorder->shared;
@@ -301,10 +301,10 @@ void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
     }
     owner = &recorder->owners[index];
     if (owner->place != NULL) {
-        *owner->place = (struct recorder_place){ .mark = NULL };
+        *owner->place = (struct observed_name){ .mark = NULL };
     }
     *owner = (struct recorder_owner){ .place = place };
-    *place = (struct recorder_place){ .mark = &shared->marks[index],
+    *place = (struct observed_name){ .mark = &shared->marks[index],
         .over = &shared->over[index] };
     *place->mark = (struct recorder_mark){ .uses = 0 };
     *place->over = 0;
@@ -322,16 +322,16 @@ void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
     }
 }
 
-void recorder_release(struct recorder *recorder, struct recorder_place *place)
+void recorder_release(struct recorder *recorder, struct observed_name *place)
 {
     if (place->mark != NULL) {
         *owner_of(recorder, place) = (struct recorder_owner){ .place = NULL };
-        *place = (struct recorder_place){ .mark = NULL };
+        *place = (struct observed_name){ .mark = NULL };
     }
 }
 
 void recorder_keep(
-        struct recorder *recorder, const struct recorder_place *place, bool keep)
+        struct recorder *recorder, const struct observed_name *place, bool keep)
 {
     if (place->mark != NULL) {
         owner_of(recorder, place)->is_kept = keep;

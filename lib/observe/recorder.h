@@ -33,6 +33,7 @@
 #include <tutti/tutti.h>
 
 #include "observe/metrics.h"
+#include "observe/name.h"
 
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
@@ -185,15 +186,9 @@ struct recording {
     struct recorder_slot events[];
 };
 
-/** Where a name is recorded. Zeroed: nowhere. */
-struct recorder_place {
-    struct recorder_mark *mark;
-    uint8_t *over;
-};
-
 /** Whose name it is. */
 struct recorder_owner {
-    struct recorder_place *place; /* NULL: nobody's any more                */
+    struct observed_name *place; /* NULL: nobody's any more                */
     bool is_kept; /* it has copies of its place                               */
 };
 
@@ -245,16 +240,16 @@ void recorder_close(struct recorder *recorder, bool well);
  * name. When there are too many names, one that is not in flight makes room, and its place is
  * zeroed: owners look at each use whether they have one, or keep theirs. Callers lock.
  */
-void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
+void recorder_add_name(struct recorder *recorder, struct observed_name *place,
         const struct recorder_name *name);
 /** The owner goes. What is recorded stays while there is room. */
-void recorder_release(struct recorder *recorder, struct recorder_place *place);
+void recorder_release(struct recorder *recorder, struct observed_name *place);
 /** The owner has copies of its place, or no longer has. */
 void recorder_keep(
-        struct recorder *recorder, const struct recorder_place *place, bool keep);
+        struct recorder *recorder, const struct observed_name *place, bool keep);
 /** It is submitted once more; the submitter. */
 static inline void recorder_use(
-        const struct recorder_place *place, uint64_t order, uint64_t step)
+        const struct observed_name *place, uint64_t order, uint64_t step)
 {
     if (place->mark != NULL) {
         place->mark->uses++;
@@ -263,7 +258,7 @@ static inline void recorder_use(
     }
 }
 /** That is over; whoever has the operation. */
-static inline void recorder_end(const struct recorder_place *place)
+static inline void recorder_end(const struct observed_name *place)
 {
     if (place->over != NULL) {
         ++*place->over;

@@ -96,7 +96,7 @@ static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int si
     }
     set->context = t;
     set->op = (struct op_set){ .rank = -1, .size = size };
-    set->tensors.recorder = &t->observer.recorder;
+    set->tensors.observer = &t->observer;
     set->tensors.max = size_max(capacity, NAMES_MIN);
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
     if (set->world_ranks == NULL) {

@@ -8,6 +8,7 @@
 
 #include "agree/negotiator.h"
 #include "base/mem.h"
+#include "observe/observer.h"
 #include "run/persistent.h"
 #include "run/process_set.h"
 
@@ -36,7 +37,7 @@ static void tensor_free(const struct tensors *tensors, struct tensor *tensor)
         meta_fini(&tensor->meta);
         mem_free(tensor->lists);
     }
-    recorder_release(tensors->recorder, &tensor->record);
+    observer_release(tensors->observer, &tensor->record);
     mem_free(tensor->name);
     mem_free(tensor);
 }
@@ -152,14 +153,12 @@ void tensors_let_go(struct tensor *tensor)
     }
 }
 
-struct recorder_place tensors_record(
+struct observed_name tensors_record(
         const struct tensors *tensors, struct tensor *tensor, uint32_t set)
 {
-    if (tensor->record.mark == NULL && tensors->recorder->shared != NULL) {
-        recorder_add_name(tensors->recorder, &tensor->record,
-                &(struct recorder_name){ .name = tensor->name,
-                        .set = set,
-                        .collective = tensor->collective });
+    if (tensor->record.mark == NULL) {
+        observer_name(tensors->observer, &tensor->record, tensor->name, set,
+                tensor->collective);
     }
     return tensor->record;
 }
@@ -205,7 +204,7 @@ bool tensors_register(struct tensor *tensor, const struct meta *meta,
     }
     tensor->own = own;
     tensor->set = own->set;
-    recorder_keep(own->set->tensors.recorder, &tensor->record, true);
+    observer_keep(own->set->tensors.observer, &tensor->record, true);
     return true;
 }
 
@@ -213,7 +212,7 @@ void tensors_unregister(struct tensors *tensors, struct tensor *tensor)
 {
     meta_fini(&tensor->meta);
     mem_free(tensor->lists);
-    recorder_keep(tensors->recorder, &tensor->record, false);
+    observer_keep(tensors->observer, &tensor->record, false);
     tensor->lists = NULL;
     tensor->own = NULL;
     if (!tensor->listed) {

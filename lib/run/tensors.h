@@ -12,9 +12,10 @@
 #include "agree/meta.h"
 #include "agree/negotiator.h"
 #include "base/map.h"
-#include "observe/recorder.h"
+#include "observe/name.h"
 #include "run/rows.h"
 
+struct observer;
 struct operation;
 struct process_set;
 
@@ -36,16 +37,16 @@ struct tensor {
     tutti_stream stream; /* of device memory                                     */
     int64_t *lists; /* owned; backs the lists of `rows`                      */
     struct process_set *set;
-    struct recorder_place record; /* see tensors_record()                        */
+    struct observed_name record; /* see tensors_record()                        */
     bool listed; /* in the queue; a registered one may not be            */
     bool used; /* since it was looked at last                           */
     struct tensor *next; /* in the queue, the one behind it                       */
 };
 
-/** Zeroed is valid once `max` and `recorder` are set. */
+/** Zeroed is valid once `max` and `observer` are set. */
 struct tensors {
     struct map names;
-    struct recorder *recorder;
+    struct observer *observer;
     struct tensor *oldest, *newest; /* the queue                                  */
     size_t count; /* of the queue                                        */
     size_t max; /* with more, those in no use are dropped              */
@@ -64,7 +65,7 @@ void tensors_let_go(struct tensor *tensor);
 bool tensors_register(struct tensor *tensor, const struct meta *meta,
         const struct rows *rows, struct operation *own);
 /** Where it is recorded, in a set of this id. Asked for at each use. */
-struct recorder_place tensors_record(
+struct observed_name tensors_record(
         const struct tensors *tensors, struct tensor *tensor, uint32_t set);
 /** Takes the registration away; the tensor is not in flight. */
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor);
