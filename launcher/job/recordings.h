@@ -49,7 +49,7 @@ void recordings_drop(struct job *job);
 TUTTI_MUST_USE tutti_status recordings_ask_process(int pid);
 
 /*
- * Timelines of ranks (lib/run/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
+ * Timelines of ranks (lib/observe/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
  * in all ranks, and FILE.json is made of them when the job ends.
  */
 

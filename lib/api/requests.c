@@ -6,6 +6,7 @@
 #include "api/call.h"
 #include "api/wait.h"
 #include "base/clock.h"
+#include "observe/observe.h"
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/failure.h"
@@ -200,37 +201,25 @@ static void demand(tutti *t, const struct wait *wait,
     }
 }
 
-/* With the first that is not over, or was the last to be. */
-static void record_wait(const tutti *t, const struct wait *wait,
-        enum recorder_kind kind, int64_t now_ns)
+/* The first that is not over, or was the last to be. */
+static const struct operation *waited_for(const struct wait *wait)
 {
-    const size_t at = wait->over < wait->count ? wait->over : wait->count - 1;
-    const struct operation *operation = wait->operations[at];
-
-    recorder_add(&t->recorder,
-            &(struct recorder_event){ .kind = kind,
-                    .time_ns = now_ns,
-                    .tensor = operation == NULL
-                            ? 0
-                            : recorder_number(&t->recorder, operation->record.mark) });
+    return wait->operations[wait->over < wait->count ? wait->over : wait->count - 1];
 }
 
 void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
 {
-    int64_t begin;
-    int64_t end;
+    int64_t begin_ns;
 
     if (wait_is_over(wait)) {
         return;
     }
-    begin = clock_ns();
-    record_wait(t, wait, RECORDER_WAIT, begin);
+    begin_ns = clock_ns();
+    observe_operation(t, waited_for(wait), EVENT_WAIT, (uint64_t)begin_ns);
     demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
     demand(t, wait, operation_satisfied);
-    end = clock_ns();
-    record_wait(t, wait, RECORDER_LEFT, end);
-    counter_add(&t->metrics->wait_ns, (uint64_t)(end - begin));
+    observe_operation(t, waited_for(wait), EVENT_LEFT, (uint64_t)begin_ns);
 }
 
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)

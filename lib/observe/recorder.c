@@ -256,7 +256,7 @@ static int64_t find_idle(struct recorder *recorder)
 
 /* Where a name has its place. */
 static struct recorder_owner *owner_of(
-        const struct recorder *recorder, const struct recorder_place *place)
+        const struct recorder *recorder, const struct observed_name *place)
 {
     return &recorder->owners[place->mark - recorder->shared->marks];
 }
@@ -283,7 +283,7 @@ void recorder_set_timeline(struct recorder *recorder, struct recorder *timeline)
                     &recorder->shared->header.tensor_count, memory_order_relaxed));
 }
 
-void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
+void recorder_add_name(struct recorder *recorder, struct observed_name *place,
         const struct recorder_name *name)
 {
     struct recording *shared = recorder->shared;
@@ -301,10 +301,10 @@ void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
     }
     owner = &recorder->owners[index];
     if (owner->place != NULL) {
-        *owner->place = (struct recorder_place){ .mark = NULL };
+        *owner->place = (struct observed_name){ .mark = NULL };
     }
     *owner = (struct recorder_owner){ .place = place };
-    *place = (struct recorder_place){ .mark = &shared->marks[index],
+    *place = (struct observed_name){ .mark = &shared->marks[index],
         .over = &shared->over[index] };
     *place->mark = (struct recorder_mark){ .uses = 0 };
     *place->over = 0;
@@ -322,59 +322,33 @@ void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
     }
 }
 
-void recorder_release(struct recorder *recorder, struct recorder_place *place)
+void recorder_release(struct recorder *recorder, struct observed_name *place)
 {
     if (place->mark != NULL) {
         *owner_of(recorder, place) = (struct recorder_owner){ .place = NULL };
-        *place = (struct recorder_place){ .mark = NULL };
+        *place = (struct observed_name){ .mark = NULL };
     }
 }
 
 void recorder_keep(
-        struct recorder *recorder, const struct recorder_place *place, bool keep)
+        struct recorder *recorder, const struct observed_name *place, bool keep)
 {
     if (place->mark != NULL) {
         owner_of(recorder, place)->is_kept = keep;
     }
 }
 
-static void put(const struct recorder *recorder, const struct recorder_event *event)
-{
-    struct recording *shared = recorder->shared;
-    struct recorder_slot *slot;
-    uint64_t number;
-
-    number = atomic_fetch_add_explicit(
-            &shared->header.event_count, 1, memory_order_relaxed);
-    slot = &shared->events[number & recorder->mask];
-    atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot->time_ns, event->time_ns, memory_order_relaxed);
-    atomic_store_explicit(&slot->place, event->place, memory_order_relaxed);
-    atomic_store_explicit(&slot->amount, event->amount, memory_order_relaxed);
-    atomic_store_explicit(&slot->set, event->set, memory_order_relaxed);
-    atomic_store_explicit(&slot->tensor, event->tensor, memory_order_relaxed);
-    atomic_store_explicit(&slot->kind, event->kind, memory_order_relaxed);
-    atomic_store_explicit(&slot->lane, event->lane, memory_order_relaxed);
-    /* Release: who reads the number reads what belongs to it. */
-    atomic_store_explicit(&slot->number, number + 1, memory_order_release);
-}
-
-void recorder_add(const struct recorder *recorder, const struct recorder_event *event)
-{
-    if (recorder->shared == NULL) {
-        return;
-    }
-    put(recorder, event);
-    recorder_add_timed(recorder, event);
-}
-
 void recorder_add_timed(
         const struct recorder *recorder, const struct recorder_event *event)
 {
     if (recorder_is_timed(recorder)) {
-        put(recorder->timeline, event);
+        recorder_put(recorder->timeline, event);
     }
+}
+
+void recorder_repeat(const struct recorder *recorder, struct recorder_event event)
+{
+    recorder_add_timed(recorder, &event);
 }
 
 uint16_t recorder_age(int64_t ns)

@@ -18,7 +18,7 @@
  * and one into a byte when that is over: lines of their own, since threads do either at the same
  * time. An event costs some 10 ns.
  *
- * A timeline (run/timeline.h) is a second recording, in a file of its own: while it is on, events go
+ * A timeline (observe/timeline.h) is a second recording, in a file of its own: while it is on, events go
  * there, too, and so do those that are too many to be kept always.
  * tutti-autopsy reads recordings; it believes nothing in them that it has not checked.
  */
@@ -33,6 +33,7 @@
 #include <tutti/tutti.h>
 
 #include "observe/metrics.h"
+#include "observe/name.h"
 
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
@@ -185,15 +186,9 @@ struct recording {
     struct recorder_slot events[];
 };
 
-/** Where a name is recorded. Zeroed: nowhere. */
-struct recorder_place {
-    struct recorder_mark *mark;
-    uint8_t *over;
-};
-
 /** Whose name it is. */
 struct recorder_owner {
-    struct recorder_place *place; /* NULL: nobody's any more                */
+    struct observed_name *place; /* NULL: nobody's any more                */
     bool is_kept; /* it has copies of its place                               */
 };
 
@@ -245,16 +240,16 @@ void recorder_close(struct recorder *recorder, bool well);
  * name. When there are too many names, one that is not in flight makes room, and its place is
  * zeroed: owners look at each use whether they have one, or keep theirs. Callers lock.
  */
-void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
+void recorder_add_name(struct recorder *recorder, struct observed_name *place,
         const struct recorder_name *name);
 /** The owner goes. What is recorded stays while there is room. */
-void recorder_release(struct recorder *recorder, struct recorder_place *place);
+void recorder_release(struct recorder *recorder, struct observed_name *place);
 /** The owner has copies of its place, or no longer has. */
 void recorder_keep(
-        struct recorder *recorder, const struct recorder_place *place, bool keep);
+        struct recorder *recorder, const struct observed_name *place, bool keep);
 /** It is submitted once more; the submitter. */
 static inline void recorder_use(
-        const struct recorder_place *place, uint64_t order, uint64_t step)
+        const struct observed_name *place, uint64_t order, uint64_t step)
 {
     if (place->mark != NULL) {
         place->mark->uses++;
@@ -263,7 +258,7 @@ static inline void recorder_use(
     }
 }
 /** That is over; whoever has the operation. */
-static inline void recorder_end(const struct recorder_place *place)
+static inline void recorder_end(const struct observed_name *place)
 {
     if (place->over != NULL) {
         ++*place->over;
@@ -284,17 +279,50 @@ static inline uint32_t recorder_number(
 /** Where links are recorded, one for each rank; NULL: nothing is recorded. */
 struct recorder_link *recorder_links(const struct recorder *recorder);
 
-/** Adds an event. Any thread. */
-void recorder_add(const struct recorder *recorder, const struct recorder_event *event);
 /** True while there is a timeline. Any thread. */
 static inline bool recorder_is_timed(const struct recorder *recorder)
 {
-    /* Acquire: pairs with who begins it (run/timeline.c), which has mapped it for good. */
+    /* Acquire: pairs with who begins it (observe/timeline.c), which has mapped it for good. */
     return atomic_load_explicit(&recorder->is_timed, memory_order_acquire) != 0;
 }
 /** Adds an event to the timeline alone, if there is one. Any thread. */
 void recorder_add_timed(
         const struct recorder *recorder, const struct recorder_event *event);
+/** As recorder_add_timed(), from registers. */
+void recorder_repeat(const struct recorder *recorder, struct recorder_event event);
+
+/** Writes an event into the ring. */
+static inline void recorder_put(
+        const struct recorder *recorder, const struct recorder_event *event)
+{
+    const uint64_t number = atomic_fetch_add_explicit(
+            &recorder->shared->header.event_count, 1, memory_order_relaxed);
+    struct recorder_slot *slot = &recorder->shared->events[number & recorder->mask];
+
+    atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&slot->time_ns, event->time_ns, memory_order_relaxed);
+    atomic_store_explicit(&slot->place, event->place, memory_order_relaxed);
+    atomic_store_explicit(&slot->amount, event->amount, memory_order_relaxed);
+    atomic_store_explicit(&slot->set, event->set, memory_order_relaxed);
+    atomic_store_explicit(&slot->tensor, event->tensor, memory_order_relaxed);
+    atomic_store_explicit(&slot->kind, event->kind, memory_order_relaxed);
+    atomic_store_explicit(&slot->lane, event->lane, memory_order_relaxed);
+    /* Release: who reads the number reads what belongs to it. */
+    atomic_store_explicit(&slot->number, number + 1, memory_order_release);
+}
+
+/** Adds an event. Inline, so that it is written once only. Any thread. */
+static inline void recorder_add(
+        const struct recorder *recorder, const struct recorder_event *event)
+{
+    if (recorder->shared != NULL) {
+        recorder_put(recorder, event);
+        if (recorder_is_timed(recorder)) {
+            recorder_repeat(recorder, *event);
+        }
+    }
+}
 /** A time of ns, in 16 bits: a mantissa of 12, in units of 256 ns, and an exponent. */
 uint16_t recorder_age(int64_t ns);
 int64_t recorder_age_ns(uint16_t age);

@@ -4,6 +4,7 @@
 #include "run/complete.h"
 
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
 #include "run/persistent.h"
 #include "run/registration.h"
@@ -46,19 +47,6 @@ static bool has_any_of_pool(const struct operation *operations)
     return operations != NULL;
 }
 
-/* What a context that has failed ends stays as it was: that tells who waited for what. */
-static void record_end(const struct tutti *t, const struct operation *operation)
-{
-    if (operation->status == TUTTI_ERR_CONTEXT_FAILED) {
-        return;
-    }
-    recorder_end(&operation->record);
-    if (operation->status != TUTTI_OK) {
-        recorder_tell(&t->recorder, RECORDER_ERROR, t->engine.now_ns,
-                operation->error == NULL ? "" : operation->error->text);
-    }
-}
-
 /*
  * Everything but the callbacks, whose operations are returned, newest first. Under the lock if any
  * is of the pool: names of those are freed, and done, for whoever holds it.
@@ -85,7 +73,7 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
             counter_publish(&t->work.finished.failed, 1);
         }
         operation_advance(operation, OPERATION_DONE);
-        record_end(t, operation);
+        observe_operation(t, operation, EVENT_OVER, 0);
         if (!was_issued) {
             counter_publish(&t->work.finished.count, 1);
         }

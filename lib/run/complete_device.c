@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/complete.h"
 #include "run/context.h"
 
@@ -266,9 +267,7 @@ static void end_on_stream(
     }
     leave(operation);
     operation_advance(operation, OPERATION_DONE);
-    recorder_end(&operation->record);
-    counter_add(&t->metrics->streamed, 1);
-    counter_add(&t->metrics->streamed_bytes, operation->memory.bytes);
+    observe_operation(t, operation, EVENT_STREAMED, 0);
     /* Pairs with work_is_done(), as in complete.c. */
     atomic_store_explicit(&operation->done, OPERATION_FINAL, memory_order_release);
 }

@@ -19,14 +19,6 @@ bool context_has_work(const struct tutti *t)
             complete_is_pending(&t->engine.inflight);
 }
 
-void context_copy_counts(const struct tutti *t)
-{
-    counter_set(&t->metrics->submitted, counter_get(&t->work.intake.count));
-    counter_set(&t->metrics->completed,
-            counter_get(&t->work.finished.ok) + counter_get(&t->metrics->streamed));
-    counter_set(&t->metrics->failed, counter_get(&t->work.finished.failed));
-}
-
 tutti_status context_check(struct tutti *t)
 {
     tutti_status status = TUTTI_OK;

@@ -23,11 +23,9 @@
 #include "base/forkmark.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "observe/metrics.h"
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
-#include "ops/ranges.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
 #include "run/engine.h"
@@ -37,11 +35,10 @@
 #include "run/operation.h"
 #include "run/output.h"
 #include "run/process_set.h"
-#include "run/timeline.h"
 #include "topo/nodes.h"
 #include "transport/transport.h"
 
-/** As counter_step(), for those who wait for it. */
+/** Adds to a counter of one thread at a time, for those who wait for it. */
 static inline void counter_publish(_Atomic uint64_t *counter, uint64_t value)
 {
     const uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
@@ -99,10 +96,6 @@ struct tutti {
     struct peers peers;
     struct origin origin;
     struct device device; /* this rank's GPU; zeroed: none                            */
-    struct ranges ranges; /* for a profiler, if there is one                        */
-    struct recorder
-            recorder; /* what this rank did last: any thread, as its header says  */
-    struct timeline timeline; /* as its header says                               */
 
     /* lock */
     pthread_mutex_t lock;
@@ -112,8 +105,7 @@ struct tutti {
     /* as their headers say */
     struct failure failure;
     struct driver driver;
-    struct metrics *metrics; /* in the recording, or own_metrics                      */
-    struct metrics own_metrics;
+    struct observer observer;
 
     /* engine */
     struct engine engine;
@@ -124,8 +116,6 @@ struct tutti {
  * passed. */
 bool context_has_work(const struct tutti *t);
 
-/** Copies what has lines of its own into the metrics. Any thread. */
-void context_copy_counts(const struct tutti *t);
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);
 /** After a submission: makes sure that some thread will look at it. */

@@ -4,6 +4,7 @@
 #include "run/group.h"
 
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/check.h"
 #include "run/complete.h"
 #include "run/context.h"
@@ -122,7 +123,7 @@ static void queue_members(struct tutti *t, struct open_group *group)
         /* 0 means "no group". */
         operation->request.meta.group = group->hash != 0 ? group->hash : 1;
         operation->request.meta.group_size = group->count;
-        recorder_use(&operation->record, --order, operation->request.meta.step);
+        observe_operation(t, operation, EVENT_SUBMITTED, --order);
     }
     intake_push(&t->work.intake, group->newest, group->oldest, group->count);
 }

@@ -7,6 +7,7 @@
 
 #include "base/digest.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
 
 /* A message for a set this rank has not created yet. */
@@ -33,10 +34,8 @@ tutti_status messages_send(struct tutti *t, int to)
     if (out->failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
     }
-    counter_add(&t->metrics->messages, 1);
-    counter_add(&t->metrics->message_bytes, out->len);
-    return t->peers.transport.ops->send(
-            t->peers.transport.state, to, out->data, out->len);
+    observe_number(t, EVENT_MESSAGE_SENT, out->len);
+    return t->peers.transport.ops->send(t->peers.transport.state, to, out->data, out->len);
 }
 
 /* -------------------------------------------------------------- receiving */

@@ -22,7 +22,7 @@
 #include "agree/negotiator.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "observe/recorder.h"
+#include "observe/name.h"
 #include "ops/op.h"
 
 enum operation_state {
@@ -114,7 +114,7 @@ struct operation {
     _Atomic uint32_t
             cancel_asked; /* the generation that tutti_cancel() meant; 0: none */
     struct process_set *set;
-    struct recorder_place record; /* of the name                              */
+    struct observed_name record; /* of the name                              */
     int64_t taken_ns; /* when the engine saw it                         */
     struct request request; /* what is negotiated; `tensor` is held in flight   */
     struct operation_numbers numbers;

@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bitset.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/carry.h"
 #include "run/context.h"
 #include "run/order.h"
@@ -141,27 +141,6 @@ static tutti_status open_arrival_flags(struct tutti *t, const struct process_set
     return t->peers.arrival_flags.open(t->peers.arrival_flags.state, &set->op);
 }
 
-/* Who is in a set of this rank; all are in the world. Lock held. */
-static void record_set(struct tutti *t, struct process_set *set)
-{
-    char ranks[RECORDER_NAME_BYTES];
-    struct recorder_place place = { .mark = NULL };
-    struct bitset members;
-
-    if (set->op.rank < 0 || set->id == TUTTI_WORLD || !bitset_init(&members, t->size)) {
-        return;
-    }
-    for (int i = 0; i < set->op.size; i++) {
-        bitset_add(&members, set->world_ranks[i]);
-    }
-    (void)bitset_format(&members, NULL, ranks, sizeof ranks);
-    recorder_add_name(&t->recorder, &place,
-            &(struct recorder_name){
-                    .name = ranks, .set = set->id, .collective = RECORDER_OF_SET });
-    recorder_release(&t->recorder, &place); /* it stays all the same */
-    bitset_fini(&members);
-}
-
 tutti_status process_sets_add(
         struct tutti *t, const int64_t *ranks, int size, struct process_set **added)
 {
@@ -200,7 +179,7 @@ tutti_status process_sets_add(
     set->id = sets->next_id++;
     sets->index_used[index] = true;
     sets->sets[sets->count++] = set;
-    record_set(t, set);
+    observe_set(t, set, EVENT_SET_ADDED);
     pthread_mutex_unlock(&t->lock);
     *added = set;
     return TUTTI_OK;

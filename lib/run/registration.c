@@ -48,17 +48,14 @@ void tensor_use_end(struct process_set *set, struct tensor_state *tensor)
     names_let_go(&set->negotiator, tensor);
 }
 
-struct recorder_place tensor_use_record(
+struct observed_name tensor_use_record(
         const struct process_set *set, struct tensor_state *tensor)
 {
-    struct recorder *recorder = &set->context->recorder;
     struct tensor_use *use = tensor->user;
 
-    if (use->record.mark == NULL && recorder->shared != NULL) {
-        recorder_add_name(recorder, &use->record,
-                &(struct recorder_name){ .name = tensor->name,
-                        .set = set->id,
-                        .collective = tensor->collective });
+    if (use->record.mark == NULL) {
+        observer_name(&set->context->observer, &use->record, tensor->name, set->id,
+                tensor->collective);
     }
     return use->record;
 }
@@ -67,7 +64,7 @@ void tensor_use_forget(void *set, void *use)
 {
     struct tensor_use *going = use;
 
-    recorder_release(&((struct process_set *)set)->context->recorder, &going->record);
+    observer_release(&((struct process_set *)set)->context->observer, &going->record);
     mem_free(going->registration);
     mem_free(going);
 }
@@ -165,7 +162,7 @@ static tutti_status register_tensor(struct tutti *t, struct process_set *set,
         (void)persistent_borrow(registration->own);
     }
     use->registration = registration;
-    recorder_keep(&t->recorder, &use->record, true);
+    observer_keep(&t->observer, &use->record, true);
     persistent_gate(t, registration->own);
     return TUTTI_OK;
 }
@@ -213,7 +210,7 @@ tutti_status registration_remove(struct tutti *t, tutti_tensor handle)
     use = tensor->user;
     mem_free(use->registration);
     use->registration = NULL;
-    recorder_keep(&t->recorder, &use->record, false);
+    observer_keep(&t->observer, &use->record, false);
     names_let_go(&own->set->negotiator, tensor);
     persistent_give_up(t, own);
     return TUTTI_OK;

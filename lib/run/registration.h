@@ -11,7 +11,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/recorder.h"
+#include "observe/name.h"
 #include "run/submit.h"
 
 struct operation;
@@ -30,7 +30,7 @@ struct registration {
 struct tensor_use {
     bool in_flight; /* with an operation of the pool                                  */
     struct registration *registration; /* owned; NULL: none                           */
-    struct recorder_place record; /* see tensor_use_record()                          */
+    struct observed_name record; /* see tensor_use_record()                          */
 };
 
 /** Finds or adds a name, and holds it (names_hold()); NULL: no memory. */
@@ -41,7 +41,7 @@ bool tensor_use_begin(struct tensor_use *use);
 /** It no longer is, and is let go. */
 void tensor_use_end(struct process_set *set, struct tensor_state *tensor);
 /** Where it is recorded. Asked for at each use. */
-struct recorder_place tensor_use_record(
+struct observed_name tensor_use_record(
         const struct process_set *set, struct tensor_state *tensor);
 /** For the negotiator of a set: its name goes. */
 void tensor_use_forget(void *set, void *use);

@@ -52,7 +52,6 @@ static void move_in(struct tutti *t, struct context_spec *spec)
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
     t->device = spec->device;
-    t->ranges = spec->ranges;
     t->peers.arrival_flags = spec->arrival_flags;
     t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
@@ -79,20 +78,16 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
         struct dispatcher_backend *backend = &dispatcher->backends[b];
 
         backend->ops = spec->backends[b];
-        (void)snprintf(t->metrics->backends[b], METRICS_BACKEND_BYTES, "%s",
-                backend->ops->name);
         backend->env = (struct op_env){ .config = &t->config,
             .log = &t->log,
             .world_rank = t->rank,
             .world_size = t->size,
             .chunk_bytes = spec->chunk_bytes,
             .link = spec->link,
-            .links = recorder_links(&t->recorder),
-            .spent = &t->timeline.spent,
             .native = spec->natives[b],
             .wake = wake_rank,
-            .wake_user = t,
-            .counts = &t->metrics->device };
+            .wake_user = t };
+        observer_attach(t, b, backend->ops->name, &backend->env);
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
             dispatcher->backend_count++;
@@ -155,30 +150,9 @@ void context_spec_fini(struct context_spec *spec)
     *spec = (struct context_spec){ 0 };
 }
 
-/* A rank that cannot be recorded works as well. */
-static void open_recorder(struct tutti *t, const struct op_link *link)
-{
-    const struct recorder_spec spec = { .descriptor =
-                                                config_internal(RECORDER_VARIABLE),
-        .folder = t->config.record_dir,
-        .events = (size_t)t->config.record_events,
-        .rank = t->rank,
-        .size = t->size,
-        .link_mbs = (uint32_t)link->bytes_per_us,
-        .is_in_memory = true };
-
-    if ((t->size > 1 || t->config.timeline[0] != '\0') &&
-            recorder_open(&t->recorder, &spec) != TUTTI_OK) {
-        log_warn(&t->log, "nothing is recorded: %s", tutti_last_error());
-    }
-    t->metrics =
-            t->recorder.shared != NULL ? &t->recorder.shared->metrics : &t->own_metrics;
-    counter_set(&t->metrics->started_ns, (uint64_t)clock_ns());
-}
-
 static tutti_status start(struct tutti *t, const struct context_spec *spec)
 {
-    tutti_status status = timeline_open(t);
+    tutti_status status = observer_open(t, &spec->link);
 
     if (status == TUTTI_OK) {
         status = open_backends(t, spec);
@@ -235,7 +209,6 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
             nodes_ranks(&spec->nodes, nodes_of(&spec->nodes, spec->rank)));
     forkmark_init(&t->origin.forkmark);
     move_in(t, spec);
-    open_recorder(t, &spec->link);
     status = context_spec_agree(spec, start(t, spec));
     if (status != TUTTI_OK) {
         return give_up(t, status);

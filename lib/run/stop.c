@@ -193,10 +193,7 @@ tutti_status context_destroy(struct tutti *t)
     cpu_load_fini(&t->driver.load);
     headroom_fini(&t->outputs.headroom);
     forkmark_fini(&t->origin.forkmark);
-    timeline_fini(t);
-    context_copy_counts(t);
-    recorder_close(&t->recorder,
-            atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) == 0);
+    observer_close(t);
     (void)pthread_mutex_destroy(&t->lock);
     if (t->origin.release != NULL) {
         status = t->origin.release(t->origin.user,

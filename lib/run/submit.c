@@ -7,6 +7,7 @@
 
 #include "agree/names.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/buffers.h"
 #include "run/check.h"
 #include "run/context.h"
@@ -181,9 +182,8 @@ static void fill_streams(struct operation *operation, const struct submission *s
 /* Hands an operation over. It may be over before this returns. */
 static void push(struct tutti *t, struct operation *operation, tutti_request *request)
 {
-    recorder_use(&operation->record,
-            atomic_load_explicit(&t->work.intake.count, memory_order_relaxed),
-            operation->request.meta.step);
+    observe_operation(t, operation, EVENT_SUBMITTED,
+            atomic_load_explicit(&t->work.intake.count, memory_order_relaxed));
     if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }

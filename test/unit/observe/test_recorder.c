@@ -43,11 +43,11 @@ static int close_recorder(void **state)
 
 #define TEST(name) UNIT_TEST_WITH(name, open_recorder, close_recorder)
 
-static struct recorder_place places[RECORDER_TENSORS];
+static struct observed_name places[RECORDER_TENSORS];
 
-static struct recorder_place *add(size_t owner, const char *name)
+static struct observed_name *add(size_t owner, const char *name)
 {
-    places[owner] = (struct recorder_place){ .mark = NULL };
+    places[owner] = (struct observed_name){ .mark = NULL };
     recorder_add_name(
             &recorder, &places[owner], &(struct recorder_name){ .name = name });
     return &places[owner];
@@ -70,11 +70,11 @@ TEST(test_the_ring_keeps_the_last_events)
 
 TEST(test_a_name_makes_room_only_when_it_is_not_in_flight)
 {
-    const struct recorder_place *flying = add(1, "flying");
-    struct recorder_place *idle = add(2, "idle");
-    const struct recorder_place first = *idle;
-    struct recorder_place later = { .mark = NULL };
-    struct recorder_place none = { .mark = NULL };
+    const struct observed_name *flying = add(1, "flying");
+    struct observed_name *idle = add(2, "idle");
+    const struct observed_name first = *idle;
+    struct observed_name later = { .mark = NULL };
+    struct observed_name none = { .mark = NULL };
 
     recorder_keep(&recorder, add(0, "kept"), true);
     recorder_use(flying, 0, 0);

@@ -81,7 +81,6 @@ static const struct op_backend noting = { .name = "noting",
 /* As much of a context as the dispatcher looks at, with two sets. */
 struct scene {
     struct tutti context;
-    struct metrics metrics;
     struct process_set sets[2];
     struct process_set *table[2];
     struct operation operations[BATCHES_MAX];
@@ -103,7 +102,7 @@ static struct scene *set_up(void)
     scene->context.sets.sets = scene->table;
     scene->context.sets.count = 2;
     scene->context.config.inflight = 2;
-    scene->context.metrics = &scene->metrics;
+    scene->context.observer.metrics = &scene->context.observer.own;
     scene->context.dispatcher.memory = &scene->context.outputs.memory;
     scene->context.dispatcher.backends[0] =
             (struct dispatcher_backend){ .ops = &noting, .state = &scene->notes };

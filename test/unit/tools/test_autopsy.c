@@ -20,7 +20,7 @@ enum {
 /* A job: each rank records into memory of its own. */
 static struct recorder ranks[RANKS];
 static int fds[RANKS];
-static struct recorder_place places[RANKS][NAMES];
+static struct observed_name places[RANKS][NAMES];
 static struct recorded_job job;
 static struct analysis analysis;
 

@@ -45,7 +45,7 @@ static int open_job(void **state)
         ranks[r].shared->header.start_real_ns = 0;
         (void)strcpy(ranks[r].shared->header.host, "a");
         for (int n = 0; n < NAMES; n++) {
-            struct recorder_place place = { .mark = NULL };
+            struct observed_name place = { .mark = NULL };
             const char name[] = { (char)('a' + n), '\0' };
 
             recorder_add_name(&ranks[r], &place,

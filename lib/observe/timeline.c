@@ -1,7 +1,7 @@
 /*
  * When there is a timeline, and what only timelines hold.
  */
-#include "run/timeline.h"
+#include "observe/timeline.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void tell_of_folder(const struct tutti *t)
 tutti_status timeline_open(struct tutti *t)
 {
     const char *steps = t->config.timeline_steps;
-    struct timeline *timeline = &t->timeline;
+    struct timeline *timeline = &t->observer.timeline;
     const bool is_later = strcmp(steps, "none") == 0;
     tutti_status status;
 
@@ -65,11 +65,11 @@ tutti_status timeline_open(struct tutti *t)
 
 void timeline_fini(struct tutti *t)
 {
-    atomic_store_explicit(&t->recorder.is_timed, 0, memory_order_relaxed);
-    t->recorder.timeline = NULL;
-    recorder_close_file(&t->timeline.file);
-    mem_free(t->timeline.folder);
-    mem_free(t->timeline.used);
+    atomic_store_explicit(&t->observer.recorder.is_timed, 0, memory_order_relaxed);
+    t->observer.recorder.timeline = NULL;
+    recorder_close_file(&t->observer.timeline.file);
+    mem_free(t->observer.timeline.folder);
+    mem_free(t->observer.timeline.used);
 }
 
 /* The directory of the parameter; a file's has another name. */
@@ -93,12 +93,12 @@ static tutti_status find_folder(const struct tutti *t, const char *folder, char 
 /* Lock held. In a directory where this rank has recorded before it goes on. */
 static tutti_status open_file(struct tutti *t, const char *folder)
 {
-    struct timeline *timeline = &t->timeline;
+    struct timeline *timeline = &t->observer.timeline;
     const struct recorder_spec spec = { .folder = folder,
         .events = (size_t)t->config.timeline_events,
         .rank = t->rank,
         .size = t->size,
-        .link_mbs = t->recorder.shared->header.link_mbs,
+        .link_mbs = t->observer.recorder.shared->header.link_mbs,
         .over = timeline->file.shared };
     char *copy = mem_strdup(folder);
     struct recorder next;
@@ -126,20 +126,20 @@ static tutti_status open_file(struct tutti *t, const char *folder)
         timeline->file.owners = next.owners;
     }
     timeline->folder = copy;
-    recorder_set_timeline(&t->recorder, &timeline->file);
+    recorder_set_timeline(&t->observer.recorder, &timeline->file);
     return TUTTI_OK;
 }
 
 tutti_status timeline_start(struct tutti *t, const char *folder)
 {
-    struct timeline *timeline = &t->timeline;
+    struct timeline *timeline = &t->observer.timeline;
     char path[PATH_BYTES];
     tutti_status status = find_folder(t, folder, path);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    if (t->recorder.shared == NULL) {
+    if (t->observer.recorder.shared == NULL) {
         return error_set(TUTTI_ERR_UNSUPPORTED,
                 "no timeline of rank %d: nothing is recorded, with record_events=0, in "
                 "a second "
@@ -154,8 +154,8 @@ tutti_status timeline_start(struct tutti *t, const char *folder)
     if (status == TUTTI_OK) {
         /* Release: who sees it finds the memory, and the mapping. */
         atomic_store_explicit(&timeline->mode, TIMELINE_ALL, memory_order_release);
-        atomic_store_explicit(&t->recorder.is_timed, t->config.timeline_every == 1,
-                memory_order_release);
+        atomic_store_explicit(&t->observer.recorder.is_timed,
+                t->config.timeline_every == 1, memory_order_release);
     }
     pthread_mutex_unlock(&t->lock);
     return status;
@@ -164,28 +164,29 @@ tutti_status timeline_start(struct tutti *t, const char *folder)
 void timeline_stop(struct tutti *t)
 {
     pthread_mutex_lock(&t->lock);
-    recorder_add_timed(&t->recorder,
+    recorder_add_timed(&t->observer.recorder,
             &(struct recorder_event){ .kind = RECORDER_STEP,
                     .time_ns = clock_ns(),
                     .amount = RECORDER_STEP_CUT });
-    atomic_store_explicit(&t->timeline.mode, TIMELINE_OFF, memory_order_relaxed);
-    atomic_store_explicit(&t->recorder.is_timed, 0, memory_order_relaxed);
+    atomic_store_explicit(
+            &t->observer.timeline.mode, TIMELINE_OFF, memory_order_relaxed);
+    atomic_store_explicit(&t->observer.recorder.is_timed, 0, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
 }
 
 void timeline_look(struct tutti *t)
 {
-    const struct recording *shared = t->recorder.shared;
+    const struct recording *shared = t->observer.recorder.shared;
     uint32_t asked;
 
     if (shared == NULL) {
         return;
     }
     asked = atomic_load_explicit(&shared->header.timeline_asked, memory_order_relaxed);
-    if (asked == t->timeline.heard) {
+    if (asked == t->observer.timeline.heard) {
         return;
     }
-    t->timeline.heard = asked;
+    t->observer.timeline.heard = asked;
     if (asked % 2 == 0) {
         timeline_stop(t);
     } else if (timeline_start(t, NULL) != TUTTI_OK) {
@@ -196,7 +197,7 @@ void timeline_look(struct tutti *t)
 /* What a step that is left out begins with is the end of one that is not. */
 static void begin_step(struct tutti *t)
 {
-    const struct timeline *timeline = &t->timeline;
+    const struct timeline *timeline = &t->observer.timeline;
     const uint32_t mode = atomic_load_explicit(&timeline->mode, memory_order_relaxed);
     const bool is_wanted = timeline->step % (uint64_t)t->config.timeline_every == 0 &&
             (mode == TIMELINE_ALL ||
@@ -207,11 +208,12 @@ static void begin_step(struct tutti *t)
         .place = timeline->step,
         .amount = is_wanted ? RECORDER_STEP_FOLLOWS : RECORDER_STEP_LEFT_OUT };
 
-    recorder_add_timed(&t->recorder, &event);
-    if (is_wanted != recorder_is_timed(&t->recorder)) {
-        atomic_store_explicit(&t->recorder.is_timed, is_wanted, memory_order_release);
+    recorder_add_timed(&t->observer.recorder, &event);
+    if (is_wanted != recorder_is_timed(&t->observer.recorder)) {
+        atomic_store_explicit(
+                &t->observer.recorder.is_timed, is_wanted, memory_order_release);
         if (is_wanted) {
-            recorder_add_timed(&t->recorder, &event);
+            recorder_add_timed(&t->observer.recorder, &event);
         }
     }
 }
@@ -243,7 +245,7 @@ static bool find_step(struct timeline *timeline, uint32_t tensor)
 
 void timeline_take_in(struct tutti *t, const struct operation *operation)
 {
-    struct timeline *timeline = &t->timeline;
+    struct timeline *timeline = &t->observer.timeline;
     const uint64_t given = operation->request.meta.step;
     bool is_new;
 
@@ -253,7 +255,7 @@ void timeline_take_in(struct tutti *t, const struct operation *operation)
         is_new = operation->record.mark != NULL &&
                 operation->request.collective < META_SET_CREATE &&
                 find_step(timeline,
-                        recorder_number(&t->recorder, operation->record.mark));
+                        recorder_number(&t->observer.recorder, operation->record.mark));
     }
     if (is_new) {
         pthread_mutex_lock(&t->lock);
@@ -262,20 +264,8 @@ void timeline_take_in(struct tutti *t, const struct operation *operation)
     }
 }
 
-void timeline_add(const struct tutti *t, const struct batch *batch,
-        enum recorder_kind kind, int64_t time_ns, uint64_t amount)
-{
-    recorder_add_timed(&t->recorder,
-            &(struct recorder_event){ .kind = kind,
-                    .time_ns = time_ns,
-                    .place = batch->op.sequence,
-                    .amount = amount,
-                    .set = batch->set->id,
-                    .lane = batch->lane });
-}
-
-/* Most were taken in together. Returns their bytes. */
-static size_t add_members(const struct tutti *t, const struct batch *batch)
+/* Most were taken in together. */
+size_t timeline_members(const struct tutti *t, const struct batch *batch)
 {
     struct recorder_event event = { .kind = RECORDER_MEMBERS,
         .time_ns = t->engine.now_ns,
@@ -296,23 +286,14 @@ static size_t add_members(const struct tutti *t, const struct batch *batch)
                     ? age
                     : recorder_age(t->engine.now_ns - operation->taken_ns);
             taken_ns = operation->taken_ns;
-            members.tensors[m] =
-                    (uint16_t)recorder_number(&t->recorder, operation->record.mark);
+            members.tensors[m] = (uint16_t)recorder_number(
+                    &t->observer.recorder, operation->record.mark);
             members.ages[m] = age;
             bytes += operation->memory.bytes;
         }
         memcpy(&event.place, members.tensors, sizeof event.place);
         memcpy(&event.amount, members.ages, sizeof event.amount);
-        recorder_add_timed(&t->recorder, &event);
+        recorder_add_timed(&t->observer.recorder, &event);
     }
     return bytes;
-}
-
-void timeline_launch(const struct tutti *t, const struct batch *batch)
-{
-    if (recorder_is_timed(&t->recorder)) {
-        const size_t bytes = add_members(t, batch);
-
-        timeline_add(t, batch, RECORDER_AGREED, batch->time.agreed_ns, bytes);
-    }
 }

@@ -2,23 +2,19 @@
  * The report at the end of a context: a table of rank 0's batches, and the waits of all ranks.
  *
  * Bytes, batches and steps are much the same on all ranks, and what is not is in each rank's
- * own metrics. Waits differ, and say which rank is slow: so they alone are gathered, by a
- * collective like any other, while the context still lives. All ranks are about to wait for
- * each other anyway. One that finalizes without taking part ends it for all, with an error.
+ * own metrics. Waits differ, and say which rank is slow.
  */
-#include "api/report.h"
+#include "observe/report.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "run/context.h"
 
 enum {
-    WAITS = 2, /* numbers of a rank: it waited for others; its callers waited */
     TELL_ALL = 16, /* ranks of which each is told; of more, the extremes      */
     TELL_SOME = 4,
     LINE_BYTES = 512
@@ -65,7 +61,7 @@ static void say_rows(const tutti *t)
     say(t, "%-13s %-6s %9s %10s %9s %10s %9s %8s", "collective", "by", "up to",
             "operations", "batches", "bytes", "seconds", "GB/s");
     for (int i = 0; i < METRICS_ROWS; i++) {
-        if (metrics_read_row(t->metrics, i, &total)) {
+        if (metrics_read_row(t->observer.metrics, i, &total)) {
             say(t, "%-13s %-6s %9s %10llu %9llu %10s %9.3f %8.3f", total.collective,
                     total.backend, size_text(total.size, size),
                     (unsigned long long)total.operations,
@@ -98,14 +94,15 @@ static void add_exit(void *user, const tutti_metric *metric)
     }
 }
 
-static void say_rest(tutti *t)
+static void say_rest(const tutti *t)
 {
-    const struct metrics *metrics = t->metrics;
+    const struct metrics_source source = observer_metrics(t);
+    const struct metrics *metrics = source.metrics;
     const uint64_t elapsed = (uint64_t)clock_ns() - counter_get(&metrics->started_ns);
     struct words words = { .len = 0 };
     char size[32];
 
-    (void)!tutti_metrics_visit(t, add_exit, &words);
+    metrics_visit(&source, 1, add_exit, &words);
     say(t, "a batch was in flight for %.3f of %.3f s",
             seconds_of(counter_get(&metrics->busy_ns)), seconds_of(elapsed));
     say(t, "steps: %llu planned, %llu negotiated; plans that were left: %llu%s",
@@ -123,32 +120,34 @@ static void say_rest(tutti *t)
     }
 }
 
-static void say_waits_of(const tutti *t, const uint64_t (*waits)[WAITS], int rank)
+static void say_waits_of(const tutti *t, const struct report_waits *waits, int rank)
 {
     say(t, "rank %d waited %.3f s for other ranks, its callers %.3f s", rank,
-            seconds_of(waits[rank][0]), seconds_of(waits[rank][1]));
+            seconds_of(waits[rank].others_ns), seconds_of(waits[rank].callers_ns));
 }
 
 /* The least wait that is above `floor`; UINT64_MAX: there is none. */
 static uint64_t next_wait(
-        const tutti *t, const uint64_t (*waits)[WAITS], uint64_t floor)
+        const tutti *t, const struct report_waits *waits, uint64_t floor)
 {
     uint64_t next = UINT64_MAX;
 
     for (int r = 0; r < t->size; r++) {
-        next = waits[r][0] > floor && waits[r][0] < next ? waits[r][0] : next;
+        next = waits[r].others_ns > floor && waits[r].others_ns < next
+                ? waits[r].others_ns
+                : next;
     }
     return next;
 }
 
 /* Ranks with this wait, at most so many. @return how many there were */
 static int say_equals(
-        const tutti *t, const uint64_t (*waits)[WAITS], uint64_t wait, int most)
+        const tutti *t, const struct report_waits *waits, uint64_t wait, int most)
 {
     int told = 0;
 
     for (int r = 0; r < t->size && told < most; r++) {
-        if (waits[r][0] == wait) {
+        if (waits[r].others_ns == wait) {
             say_waits_of(t, waits, r);
             told++;
         }
@@ -157,7 +156,7 @@ static int say_equals(
 }
 
 /* Of many those that waited least, from the least on: they came last. */
-static void say_waits(const tutti *t, const uint64_t (*waits)[WAITS])
+static void say_waits(const tutti *t, const struct report_waits *waits)
 {
     uint64_t wait = 0;
     int told = 0;
@@ -174,27 +173,26 @@ static void say_waits(const tutti *t, const uint64_t (*waits)[WAITS])
     }
 }
 
-void report_log(tutti *t)
+struct report_waits report_waits(const tutti *t)
 {
-    const uint64_t own[WAITS] = { counter_get(&t->metrics->lead_ns),
-        counter_get(&t->metrics->wait_ns) };
-    uint64_t(*waits)[WAITS] = mem_calloc((size_t)t->size, sizeof *waits);
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    return (struct report_waits){ .others_ns =
+                                          counter_get(&t->observer.metrics->lead_ns),
+        .callers_ns = counter_get(&t->observer.metrics->wait_ns) };
+}
 
-    if (t->rank == 0) {
-        say_rows(t);
-        say_rest(t);
-    }
-    /* Without memory this rank does not take part. */
+void report_log(const tutti *t)
+{
+    say_rows(t);
+    say_rest(t);
+}
+
+void report_log_waits(const tutti *t, const struct report_waits *own,
+        const struct report_waits *waits)
+{
     if (waits != NULL) {
-        status = tutti_allgather(
-                t, "tutti report", own, waits, 1, WAITS, NULL, TUTTI_UINT64, NULL);
-    }
-    if (t->rank == 0 && status == TUTTI_OK) {
-        say_waits(t, (const uint64_t(*)[WAITS])waits);
-    } else if (t->rank == 0) {
+        say_waits(t, waits);
+    } else {
         say(t, "this rank waited %.3f s for other ranks, its callers %.3f s",
-                seconds_of(own[0]), seconds_of(own[1]));
+                seconds_of(own->others_ns), seconds_of(own->callers_ns));
     }
-    mem_free(waits);
 }

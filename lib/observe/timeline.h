@@ -6,8 +6,8 @@
  * A step is what the program calls one (options.step). Where it does not say, a step begins when a
  * tensor is submitted that was submitted in this one.
  */
-#ifndef TUTTI_RUN_TIMELINE_H
-#define TUTTI_RUN_TIMELINE_H
+#ifndef TUTTI_OBSERVE_TIMELINE_H
+#define TUTTI_OBSERVE_TIMELINE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,8 +45,16 @@ struct timeline {
     uint32_t ordinal; /* of the step; 0: none has begun                               */
     uint32_t *
             used; /* [RECORDER_TENSORS] owned; ordinal of the last use; NULL: no timeline yet */
+    int64_t since_ns; /* what takes time has begun then; 0: nothing has         */
     struct op_spent spent; /* by backends, for the batch that they move               */
 };
+
+/** True while steps are followed. Engine. */
+static inline bool timeline_is_on(const struct timeline *timeline)
+{
+    /* Acquire: pairs with timeline_start(). */
+    return atomic_load_explicit(&timeline->mode, memory_order_acquire) != TIMELINE_OFF;
+}
 
 /** Reads the parameters, and begins. @return TUTTI_OK, TUTTI_ERR_CONFIG (timeline_steps) */
 TUTTI_MUST_USE tutti_status timeline_open(struct tutti *t);
@@ -64,10 +72,7 @@ void timeline_stop(struct tutti *t);
 void timeline_look(struct tutti *t);
 /** An operation was taken in. */
 void timeline_take_in(struct tutti *t, const struct operation *operation);
-/** A batch was launched: when all ranks had agreed on it, and what it consists of. */
-void timeline_launch(const struct tutti *t, const struct batch *batch);
-/** Adds an event of a batch to the timeline, if there is one. */
-void timeline_add(const struct tutti *t, const struct batch *batch,
-        enum recorder_kind kind, int64_t time_ns, uint64_t amount);
+/** Adds what a batch that is launched consists of. @return the bytes of its tensors */
+size_t timeline_members(const struct tutti *t, const struct batch *batch);
 
 #endif
