@@ -1,6 +1,6 @@
 /*
- * What the recordings of a job say together: who is waited for, by whom, for what, and what went
- * another way first. Pure.
+ * The cause of a hang or failure, from the recordings of all ranks: the missing rank, its tensor, the
+ * ranks that wait for it, and slow ranks. No I/O.
  */
 #ifndef TUTTI_TOOLS_AUTOPSY_ANALYSIS_H
 #define TUTTI_TOOLS_AUTOPSY_ANALYSIS_H
@@ -25,9 +25,9 @@ struct recorded_job {
     int size; /* of the job; there may be fewer recordings */
 };
 
-/** Why the job does not go on. */
+/** Why the job makes no progress. */
 enum culprit_cause {
-    CULPRIT_NONE, /* nobody waits for long                                        */
+    CULPRIT_NONE, /* no rank waits for long                                       */
     CULPRIT_GONE, /* the rank's process has ended                                 */
     CULPRIT_STOPPED, /* it was stopped by a signal or a debugger                     */
     CULPRIT_MISSING, /* the rank has not submitted what others wait for              */
@@ -38,14 +38,14 @@ enum culprit_cause {
     CULPRIT_FAILED /* the context has failed, for a reason that the library gave   */
 };
 
-/** What others wait for of one rank. */
+/** What other ranks wait for from one rank. */
 struct blame {
     size_t tensors; /* that it has not submitted                               */
     const struct recorded_tensor
             *first; /* of them, as a rank that waits has it       */
     struct bitset waiters; /* indices of the ranks that wait for it              */
     int64_t since_real_ns; /* the first of them; INT64_MAX: not known          */
-    bool waits; /* it waits itself for what another has not submitted     */
+    bool waits; /* it waits itself for what another one has not submitted */
 };
 
 /** How late a rank arrived at batches, against the median of all ranks. */

@@ -1,6 +1,6 @@
 /*
- * tutti-autopsy: the recordings of a folder, in words and as a drawing. tuttirun runs it to say the
- * conclusion while a job runs, and at its end.
+ * tutti-autopsy: reports on the recordings in a folder, as text and as SVG. tuttirun runs it to print the
+ * diagnosis while a job runs, and at its end.
  */
 #ifndef TUTTI_TOOLS_AUTOPSY_AUTOPSY_H
 #define TUTTI_TOOLS_AUTOPSY_AUTOPSY_H
@@ -10,7 +10,7 @@
 #include "tools/autopsy/analysis.h"
 
 /**
- * Loads the files rank.N of a folder, and aligns their clocks. Those that are damaged are named on
+ * Loads the files rank.N of a folder, and aligns their clocks. Damaged files are reported on
  * `complaints`.
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (no folder, or none in it), TUTTI_ERR_NO_MEMORY
  */

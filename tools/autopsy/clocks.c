@@ -1,8 +1,8 @@
 /*
- * One clock for the recordings of several hosts. Within a host all ranks have the same. Between
- * hosts the time of day differs by what NTP leaves; but a batch begins everywhere when all ranks
- * know that the last has come, within the latency of a message. So the median of the differences
- * between the beginnings of the same batches is the difference of the clocks.
+ * Aligns the clocks of several hosts. Ranks of one host share a clock. Between hosts the time of day
+ * differs by what NTP leaves, but a batch begins on all ranks within the latency of a message, when they
+ * know that the last rank has arrived. So the clocks differ by the median of the differences between the
+ * beginnings of the same batches.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "tools/autopsy/analysis.h"
 
-/* By how much each batch that both have begins later by the time of day of the second. */
+/* By how much later each common batch begins by the time of day of the second. */
 static size_t find_differences(const struct recording_of *first,
         const struct recording_of *second, int64_t *differences)
 {

@@ -1,7 +1,7 @@
 /*
- * Which ranks are slow. A batch begins everywhere when the last rank has come, so who has waited
- * least for it came last, whatever the clocks of hosts say. Of batches that a rank has submitted
- * together the first counts: who is late for it is late for all of them.
+ * Finds slow ranks. A batch begins everywhere when the last rank has arrived, so the rank that has waited
+ * least arrived last; clocks of hosts are not compared. Of batches that a rank has submitted together only
+ * the first counts, since a rank that is late for it is late for all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "tools/autopsy/analysis.h"
 
 /*
- * A rank is slow when it is late for most batches, by an amount that counts. Somebody is always last:
- * of two ranks that are disturbed at random each is for half of the batches, and has fewer than three
- * quarters of thirty but once in hundreds of jobs.
+ * A rank is slow when it is late for most batches, by an amount that matters. One rank is always last:
+ * each of two ranks with random disturbances is last in half of the batches, and in three quarters of
+ * thirty only once in hundreds of jobs.
  */
 enum {
     PERCENT = 100,
@@ -29,7 +29,7 @@ struct arrivals {
     int64_t *waited; /* of each rank, for one batch                           */
     int64_t *sorted; /* likewise                                              */
     int64_t *late; /* [rank][capacity]: by how much, where it was            */
-    size_t *from; /* of each rank, the event where to look on               */
+    size_t *from; /* of each rank, the event from which to search          */
     size_t capacity;
     int64_t first_ns, last_ns; /* when batches began, by the clock of the first rank */
     int64_t submitted_ns; /* when that one had submitted the last of them        */

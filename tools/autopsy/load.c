@@ -33,7 +33,7 @@ static int compare_ranks(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Those of another job, or of a rank that is there already, would make nonsense of the rest. */
+/* False for a recording of another job, or of a rank that is already loaded. */
 static bool fits(const struct recorded_job *job, const struct recording_of *recording)
 {
     for (size_t r = 0; r < job->count; r++) {

@@ -38,7 +38,7 @@ static double percent(int64_t ns, int64_t of_ns)
     return 100.0 * (double)ns / (double)of_ns;
 }
 
-static void say(
+static void describe(
         int64_t span_ns, const struct sweep_shares *shares, char *text, size_t capacity)
 {
     const unsigned waits = 1U << WAITS;
@@ -79,7 +79,7 @@ bool autopsy_shares_text(
         add_event(&sweep, recording, i);
     }
     sweep_run(&sweep, &begin_ns, 1, &shares);
-    say(end_ns - begin_ns, &shares, text, capacity);
+    describe(end_ns - begin_ns, &shares, text, capacity);
     sweep_fini(&sweep);
     return true;
 }

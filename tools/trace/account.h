@@ -44,7 +44,7 @@ struct accounts {
     size_t rank_count;
     struct account mean; /* of the steps; `late` and `slowest` are not used       */
     struct lateness *lateness; /* owned; [rank_count]                              */
-    size_t *order; /* owned; [rank_count] indices, from who costs most to who costs least */
+    size_t *order; /* owned; [rank_count] indices, from the rank that costs most to the one that costs least */
 };
 
 /**
