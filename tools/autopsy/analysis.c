@@ -31,13 +31,6 @@ enum {
 
 /* ------------------------------------------------------------------ in words */
 
-void analysis_rank_text(
-        const struct recording_of *recording, char *text, size_t capacity)
-{
-    (void)snprintf(text, capacity, "rank %d on %s", recording->rank,
-            recording->host[0] == '\0' ? "a host" : recording->host);
-}
-
 void analysis_tensor_text(
         const struct recorded_tensor *tensor, char *text, size_t capacity)
 {
@@ -335,7 +328,7 @@ static void conclude_missing(
         return;
     }
     conclude(analysis, CULPRIT_MISSING, culprit);
-    analysis_rank_text(&job->ranks[culprit], rank, sizeof rank);
+    recorded_rank_text(&job->ranks[culprit], rank, sizeof rank);
     append(analysis, "%s ", rank);
     append_missing(analysis, job, blame);
     append_duration(analysis, seconds);
@@ -351,7 +344,7 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
     char words[2 * WORDS];
 
     conclude(analysis, cause, culprit);
-    analysis_rank_text(recording, words, sizeof words);
+    recorded_rank_text(recording, words, sizeof words);
     append(analysis, "%s %s", words, recording->process);
     if (blame->first != NULL) {
         append(analysis, "; it ");
@@ -419,12 +412,12 @@ static void conclude_order(
         return;
     }
     conclude(analysis, CULPRIT_ORDER, culprit);
-    analysis_rank_text(&job->ranks[culprit], rank, sizeof rank);
+    recorded_rank_text(&job->ranks[culprit], rank, sizeof rank);
     append(analysis, "ranks wait for each other: %s ", rank);
     append_missing(analysis, job, blame);
     append_duration(analysis, seconds);
     if (other >= 0) {
-        analysis_rank_text(&job->ranks[other], rank, sizeof rank);
+        recorded_rank_text(&job->ranks[other], rank, sizeof rank);
         append(analysis, ", while %s ", rank);
         append_missing(analysis, job, &analysis->blames[other]);
     }
@@ -467,7 +460,7 @@ static void conclude_engine(struct analysis *analysis, const struct recorded_job
             continue;
         }
         conclude(analysis, CULPRIT_ENGINE, (int)r);
-        analysis_rank_text(recording, words, sizeof words);
+        recorded_rank_text(recording, words, sizeof words);
         append(analysis, "%s has submitted ", words);
         analysis_tensor_text(unseen, words, sizeof words);
         append(analysis, "%s", words);
@@ -541,7 +534,7 @@ static void conclude_behind(struct analysis *analysis, const struct recorded_job
             continue;
         }
         conclude(analysis, CULPRIT_BEHIND, behind);
-        analysis_rank_text(&job->ranks[behind], words, sizeof words);
+        recorded_rank_text(&job->ranks[behind], words, sizeof words);
         event_tensor_text(recording, batch, " of ", about, sizeof about);
         append(analysis, "%s has not begun the batch%s, which rank %d has since %.3g s",
                 words, about, recording->rank,
@@ -626,7 +619,7 @@ tutti_status analysis_make(struct analysis *analysis, const struct recorded_job 
         status = subjects_visit(job, blame_for, analysis);
     }
     if (status == TUTTI_OK) {
-        status = lateness_find(analysis, job);
+        status = lateness_find(analysis->lateness, job);
     }
     if (status == TUTTI_OK) {
         find_cause(analysis, job);

@@ -12,17 +12,11 @@
 #include <tutti/tutti.h>
 
 #include "base/bitset.h"
-#include "tools/autopsy/recording.h"
+#include "tools/recordings/job.h"
+#include "tools/recordings/lateness.h"
 
 enum {
     ANALYSIS_TEXT_MAX = 3072
-};
-
-/** The recordings that there are, in order of rank. */
-struct recorded_job {
-    struct recording_of *ranks; /* owned                       */
-    size_t count;
-    int size; /* of the job; there may be fewer recordings */
 };
 
 /** Why the job makes no progress. */
@@ -48,14 +42,6 @@ struct blame {
     bool waits; /* it waits itself for what another one has not submitted */
 };
 
-/** How late a rank arrived at batches, against the median of all ranks. */
-struct lateness {
-    size_t batches; /* that all ranks have recorded, and had not submitted together */
-    size_t late; /* of them, by more than a millisecond                        */
-    int64_t median_ns; /* of those                                             */
-    bool is_slow; /* that is most of them, and costs time                      */
-};
-
 struct analysis {
     enum culprit_cause cause;
     int culprit; /* index of the rank; -1: none                            */
@@ -65,26 +51,12 @@ struct analysis {
     size_t count;
 };
 
-/** Fills `lateness`, which is zeroed (lateness.c). @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
-TUTTI_MUST_USE tutti_status lateness_find(
-        struct analysis *analysis, const struct recorded_job *job);
-/** For qsort(): of int64_t. */
-int lateness_compare_times(const void *a, const void *b);
-/**
- * Corrects the times of day of recordings on other hosts than the first's (clocks.c): the clocks of
- * hosts differ, and a batch begins everywhere at about the same time.
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
- */
-TUTTI_MUST_USE tutti_status clocks_align(struct recorded_job *job);
 /** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
 TUTTI_MUST_USE tutti_status analysis_make(
         struct analysis *analysis, const struct recorded_job *job);
 void analysis_fini(struct analysis *analysis);
 
-/** The number of a rank, as it is written: "rank 3 on b". */
-void analysis_rank_text(
-        const struct recording_of *recording, char *text, size_t capacity);
-/** The same of a tensor: allreduce "fc.weight" of step 412. */
+/** What a tensor is called: allreduce "fc.weight" of step 412. */
 void analysis_tensor_text(
         const struct recorded_tensor *tensor, char *text, size_t capacity);
 /** What a rank did last: "left tutti 31.2 s ago, after allreduce "a"; it sleeps". */

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/autopsy/autopsy.h"
 #include "tools/trace/trace.h"
 
 enum {

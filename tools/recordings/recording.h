@@ -2,8 +2,8 @@
  * A rank's recording (observe/recorder.h), read from a file that may be damaged: all values are checked
  * before use.
  */
-#ifndef TUTTI_TOOLS_AUTOPSY_RECORDING_H
-#define TUTTI_TOOLS_AUTOPSY_RECORDING_H
+#ifndef TUTTI_TOOLS_RECORDINGS_RECORDING_H
+#define TUTTI_TOOLS_RECORDINGS_RECORDING_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +83,10 @@ bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor);
 /** "allreduce", or words for what is none of the public collectives. */
 const char *recorded_collective(const struct recorded_tensor *tensor);
+/** What a rank is called: "rank 3 on b". */
+void recorded_rank_text(
+        const struct recording_of *recording, char *text, size_t capacity);
+/** For qsort(): of int64_t. */
+int recorded_compare_times(const void *a, const void *b);
 
 #endif

@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "tools/autopsy/autopsy.h"
+#include "tools/recordings/job.h"
 
 enum {
-    HOSTS_MAX = 1024
+    HOSTS_MAX = 1024,
+    NAMES_BYTES = 768 /* of the names of links */
 };
 
 /* A link is slow if it is slower than the first quartile of all links by this factor. */
@@ -173,7 +174,7 @@ static bool describe(const struct network *network, const struct recorded_job *j
     const double share =
             (double)job->size / (double)network->count * (double)(network->count - 1);
     size_t first = 0;
-    char names[ANALYSIS_TEXT_MAX / 4];
+    char names[NAMES_BYTES];
     char mbs[32];
     char others[32];
 
@@ -196,7 +197,7 @@ static bool describe(const struct network *network, const struct recorded_job *j
     return true;
 }
 
-bool autopsy_links_text(const struct recorded_job *job, char *text, size_t capacity)
+bool links_text(const struct recorded_job *job, char *text, size_t capacity)
 {
     struct network network = { .count = 0 };
     const bool is_slow = find_hosts(&network, job) && find_paths(&network, job) &&

@@ -1,7 +1,7 @@
 /*
  * Brings events together: those of a batch, of a step, and of the same batch on all ranks.
  */
-#include "tools/trace/spans.h"
+#include "tools/recordings/spans.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +186,7 @@ static void compare_waits(const struct part *parts, size_t count, int64_t *waite
         parts[i].batch->slowest = (int)parts[slowest].rank;
         parts[i].batch->awaited_ns = waited[i] - least;
     }
-    qsort(waited, count, sizeof *waited, lateness_compare_times);
+    qsort(waited, count, sizeof *waited, recorded_compare_times);
     for (size_t i = 0; i < count; i++) {
         parts[i].batch->late_ns = waited[count / 2] - least;
     }

@@ -1,7 +1,7 @@
 /*
  * Reads a recording.
  */
-#include "tools/autopsy/recording.h"
+#include "tools/recordings/recording.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -405,4 +405,19 @@ const char *recorded_collective(const struct recorded_tensor *tensor)
     default:
         return tutti_collective_name((tutti_collective)tensor->collective);
     }
+}
+
+void recorded_rank_text(
+        const struct recording_of *recording, char *text, size_t capacity)
+{
+    (void)snprintf(text, capacity, "rank %d on %s", recording->rank,
+            recording->host[0] == '\0' ? "a host" : recording->host);
+}
+
+int recorded_compare_times(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a;
+    const int64_t y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
 }

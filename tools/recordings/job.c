@@ -1,6 +1,8 @@
 /*
- * The recordings of a folder.
+ * Loads the recordings of a folder.
  */
+#include "tools/recordings/job.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "tools/autopsy/autopsy.h"
 
 enum {
     PATH_BYTES = 4096

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "tools/autopsy/analysis.h"
+#include "tools/recordings/job.h"
 
 /* By how much later each common batch begins by the time of day of the second. */
 static size_t find_differences(const struct recording_of *first,
@@ -48,7 +48,7 @@ tutti_status clocks_align(struct recorded_job *job)
             count = find_differences(first, other, differences);
         }
         if (count > 0) {
-            qsort(differences, count, sizeof *differences, lateness_compare_times);
+            qsort(differences, count, sizeof *differences, recorded_compare_times);
             other->to_real_ns -= differences[count / 2];
         }
     }
