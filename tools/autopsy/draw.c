@@ -3,7 +3,7 @@
  */
 #include "base/error.h"
 #include "tools/autopsy/autopsy.h"
-#include "tools/autopsy/svg.h"
+#include "tools/recordings/svg.h"
 
 enum {
     ROW = 34,
@@ -56,7 +56,7 @@ void autopsy_draw(
         const double y = SVG_TOP + ROW * (double)r;
         char name[WORDS];
 
-        analysis_rank_text(&job->ranks[r], name, sizeof name);
+        recorded_rank_text(&job->ranks[r], name, sizeof name);
         svg_name(&svg, y, name, (int)r == analysis->culprit ? "#c23b3b" : NULL);
         for (size_t i = 0; i < job->ranks[r].event_count; i++) {
             draw_event(&svg, &job->ranks[r], i, y);

@@ -97,7 +97,7 @@ tutti_status check_hosts_init(
     return status;
 }
 
-/* It will say no more: what it last said is kept, for host_findings_hosts(). */
+/* Nothing more will come: its last words are kept for host_findings_hosts(). */
 static void end_member(struct check_host *member)
 {
     struct seen *seen = &member->seen;
@@ -145,8 +145,8 @@ static void note_pair(struct check_hosts *checked, const struct tried_pair *pair
             &checked->yardstick, &checked->general);
 }
 
-/* Takes what the agent of a host said. */
-static void hear_member(struct check_hosts *checked, size_t i)
+/* Reads what the agent of a host has written. */
+static void read_member(struct check_hosts *checked, size_t i)
 {
     struct check_host *member = &checked->members[i];
     struct tried_pair pair = { .from = i };
@@ -174,13 +174,13 @@ static void hear_member(struct check_hosts *checked, size_t i)
     }
 }
 
-/* Hears all of them once. */
+/* Reads from all of them once. */
 static void turn(struct check_hosts *checked, int64_t until_ns)
 {
     (void)loop_turn(&checked->loop, until_ns);
     for (size_t i = 0; i < checked->count; i++) {
         if (checked->members[i].started_ns != 0) {
-            hear_member(checked, i);
+            read_member(checked, i);
         }
     }
 }
@@ -269,7 +269,7 @@ static void choose_address(struct check_hosts *checked, struct seen *seen)
     }
 }
 
-/* By --nic, which says what the ranks will use, or by route. */
+/* By --nic, the network of the ranks, or by route. */
 static void place_member(struct check_hosts *checked, struct seen *seen)
 {
     static const char *const words[] = { "ip", "addr", NULL };
@@ -292,7 +292,7 @@ static void place_member(struct check_hosts *checked, struct seen *seen)
     }
 }
 
-static void tell_peers(struct check_hosts *checked, size_t from)
+static void send_peers(struct check_hosts *checked, size_t from)
 {
     struct check_host *member = &checked->members[from];
     size_t limit =
@@ -325,8 +325,8 @@ static bool is_pairing(const struct check_hosts *checked)
     return false;
 }
 
-/* Hosts that answered first and then fell silent: of them nothing is known. */
-static void note_silent(struct check_hosts *checked)
+/* Hosts that answered first and then sent no results. */
+static void report_silent(struct check_hosts *checked)
 {
     static const char *const words[] = { "true", NULL };
 
@@ -356,14 +356,14 @@ void check_hosts_pair(struct check_hosts *checked)
     }
     for (size_t i = 0; i < checked->count; i++) {
         if (checked->members[i].talk.state == TALK_READY) {
-            tell_peers(checked, i);
+            send_peers(checked, i);
         }
     }
     while (is_pairing(checked) && clock_ns() < started + pairs_limit_ns) {
         turn(checked, started + pairs_limit_ns);
     }
     checked->pairs_ms = (double)(clock_ns() - started) / 1e6;
-    note_silent(checked);
+    report_silent(checked);
 }
 
 void check_hosts_fini(struct check_hosts *checked)

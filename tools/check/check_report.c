@@ -31,7 +31,7 @@ static void add_members(json_t *object, json_t *more)
     json_decref(more);
 }
 
-/* What the host said of itself. */
+/* The facts of a host. */
 static json_t *facts_of(const struct facts *facts)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b, s:I}", "hostname",

@@ -165,7 +165,7 @@ static void list_addresses(struct facts *facts)
     }
 }
 
-/* Our address on the way to who asks: sshd tells; under Slurm, the route to it does. */
+/* Our address as the asking host sees it: from sshd, or under Slurm from the route to that host. */
 static void find_seen_as(struct facts *facts, char *const *environment)
 {
     const char *ssh = environment_get(environment, "SSH_CONNECTION");

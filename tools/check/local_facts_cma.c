@@ -5,6 +5,7 @@
  * children to find out: one has the memory, the other reads it.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -14,34 +15,32 @@
 #include "tools/check/local_facts.h"
 
 enum {
-    LIMIT_S = 2 /* within which the one is read */
+    LIMIT_MS = 2000, /* within which the one is read */
+    BYTES = 6
 };
 
-/* At the same address in all of them. */
-static const char shown[] = "tutti";
-
-static int read_memory(pid_t sibling)
+/* At an address that parent and children share. */
+static int read_memory(pid_t sibling, char *text)
 {
-    char copy[sizeof shown] = "";
-    struct iovec here = { .iov_base = copy, .iov_len = sizeof copy };
-    struct iovec there = { .iov_base = (void *)(uintptr_t)shown,
-        .iov_len = sizeof copy };
+    char copy[BYTES] = "";
+    struct iovec here = { .iov_base = copy, .iov_len = BYTES };
+    struct iovec there = { .iov_base = text, .iov_len = BYTES };
     const ssize_t got = process_vm_readv(sibling, &here, 1, &there, 1, 0);
 
     if (got < 0) {
         return errno;
     }
-    return got == (ssize_t)sizeof copy && strcmp(copy, shown) == 0 ? 0 : EIO;
+    return got == BYTES && memcmp(copy, text, BYTES) == 0 ? 0 : EIO;
 }
 
 /* Reads in a child. @return errno there */
-static int ask_reader(pid_t sibling)
+static int ask_reader(pid_t sibling, char *text)
 {
     const pid_t reader = fork();
     int status = 0;
 
     if (reader == 0) {
-        _exit(read_memory(sibling));
+        _exit(read_memory(sibling, text));
     }
     return reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status)
             ? WEXITSTATUS(status)
@@ -50,17 +49,18 @@ static int ask_reader(pid_t sibling)
 
 uint64_t gather_cma(void)
 {
+    char text[BYTES] = "tutti";
     const pid_t shows = fork();
     int result;
 
     if (shows == 0) {
-        (void)sleep(LIMIT_S);
+        (void)poll(NULL, 0, LIMIT_MS);
         _exit(0);
     }
     if (shows < 0) {
         return ECHILD;
     }
-    result = ask_reader(shows);
+    result = ask_reader(shows, text);
     (void)kill(shows, SIGKILL);
     (void)waitpid(shows, NULL, 0);
     return (uint64_t)result;

@@ -1,6 +1,6 @@
 /*
- * The conversation with the agent of one host (check_agent.h): lines in, what was seen out.
- * Pure, but for the clock that is handed in.
+ * The protocol with the agent of one host (check_agent.h): takes lines and fills struct seen.
+ * No I/O; the time is a parameter.
  */
 #ifndef TUTTI_TOOLS_CHECK_TALK_H
 #define TUTTI_TOOLS_CHECK_TALK_H
@@ -15,12 +15,12 @@ enum {
 
 /** Where the conversation is. */
 enum talk_state {
-    TALK_NOISE, /* before the mark: what is said is a shell's */
+    TALK_NOISE, /* before the mark: output of a shell        */
     TALK_FACTS, /* between the marks                          */
     TALK_CLOCK, /* was asked for its clock                    */
     TALK_READY, /* nothing is asked                           */
     TALK_PAIRS, /* connects to the others                     */
-    TALK_OVER /* it ended, or nobody listens any more       */
+    TALK_OVER /* it has ended, or its output is ignored      */
 };
 
 struct talk {

@@ -23,7 +23,7 @@ enum {
     SPINS_MAX = 10000
 };
 
-/* Four times the last cache, within this; each sample moves about as much as is said. */
+/* Four times the last cache, within this; each sample moves about SAMPLE_BYTES. */
 #define MEMORY_MIN ((size_t)64 << 20)
 #define MEMORY_MAX ((size_t)256 << 20)
 #define SAMPLE_BYTES ((size_t)128 << 20)

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/autopsy/autopsy.h"
 #include "tools/trace/trace.h"
 
 enum {
@@ -138,7 +137,7 @@ static tutti_status load(struct loaded *loaded, const char *folder)
     return status;
 }
 
-static int say_error(void)
+static int print_error(void)
 {
     (void)fprintf(stderr, "tutti-trace: %s\n", tutti_last_error());
     return UNUSABLE;
@@ -170,12 +169,12 @@ static int write_one(const struct trace_arguments *arguments)
     bool failed;
 
     if (status != TUTTI_OK) {
-        return say_error();
+        return print_error();
     }
     file = path == NULL ? stdout : trace_open_output(path);
     if (file == NULL) {
         unload(&loaded);
-        return say_error();
+        return print_error();
     }
     status = write_to(file, &loaded, arguments);
     failed = ferror(file) != 0;
@@ -185,7 +184,7 @@ static int write_one(const struct trace_arguments *arguments)
                                     : status;
     }
     unload(&loaded);
-    return status == TUTTI_OK ? EXIT_SUCCESS : say_error();
+    return status == TUTTI_OK ? EXIT_SUCCESS : print_error();
 }
 
 static int compare(const struct trace_arguments *arguments)
@@ -195,11 +194,11 @@ static int compare(const struct trace_arguments *arguments)
     bool has_changed;
 
     if (load(&a, arguments->folders[0]) != TUTTI_OK) {
-        return say_error();
+        return print_error();
     }
     if (load(&b, arguments->folders[1]) != TUTTI_OK) {
         unload(&a);
-        return say_error();
+        return print_error();
     }
     has_changed = trace_diff(stdout, &a.accounts, &b.accounts);
     unload(&a);

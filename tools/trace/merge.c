@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "launcher/json.h"
-#include "tools/autopsy/autopsy.h"
 #include "tools/trace/trace.h"
 
 enum {
@@ -297,7 +296,7 @@ static void put_names(struct writer *writer)
     const struct recording_of *recording = writer->rank->recording;
     char name[WORDS];
 
-    analysis_rank_text(recording, name, sizeof name);
+    recorded_rank_text(recording, name, sizeof name);
     put(writer,
             json_pack("{ss ss si s{so}}", "ph", "M", "name", "process_name", "pid",
                     recording->rank, "args", "name", json_text(name)));

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "tools/trace/account.h"
+#include "tools/recordings/account.h"
 
 /** What of a trace is written as JSON. */
 struct merge_choice {

@@ -313,14 +313,16 @@ static void expect_slow(bool is_slow)
     char words[256] = "";
 
     assert_int_equal(
-            autopsy_slow_text(&job, &analysis, 1, words, sizeof words), is_slow);
+            lateness_text(&job.ranks[1], &analysis.lateness[1], words, sizeof words),
+            is_slow);
     if (is_slow) {
         assert_non_null(strstr(words,
                 " arrives 31 ms after the median of all in 90 % of the last 60 "
                 "batches"));
     }
-    assert_false(autopsy_slow_text(&job, &analysis, 0, words, sizeof words) ||
-            autopsy_slow_text(&job, &analysis, 2, words, sizeof words));
+    assert_false(
+            lateness_text(&job.ranks[0], &analysis.lateness[0], words, sizeof words) ||
+            lateness_text(&job.ranks[2], &analysis.lateness[2], words, sizeof words));
 }
 
 /* Not: late by turns, a few times, in batches that were submitted together, or at no cost. */
@@ -393,12 +395,12 @@ TEST(test_where_the_time_of_a_rank_went)
     run_batch(0, 10, 108);
     note(RECORDER_TAKEN, 110);
     decode_all();
-    assert_true(autopsy_shares_text(&job.ranks[0], words, sizeof words));
+    assert_true(autopsy_time_text(&job.ranks[0], words, sizeof words));
     assert_string_equal(words,
             "of 10 s, 70 % outside tutti (batches moved in 20 %), 10 % in it while "
             "batches "
             "moved, 5 % in it for other ranks, 15 % in it otherwise");
-    assert_false(autopsy_shares_text(&job.ranks[1], words, sizeof words));
+    assert_false(autopsy_time_text(&job.ranks[1], words, sizeof words));
 }
 
 /* Rank r is on host r of "abc"; the link between two carries 100 MB/s, but where `slow` is "x>y". */
@@ -423,8 +425,7 @@ static void expect_links(const char *slow, double mbs, const char *expected)
         }
     }
     analyse();
-    assert_int_equal(
-            autopsy_links_text(&job, words, sizeof words), expected[0] != '\0');
+    assert_int_equal(links_text(&job, words, sizeof words), expected[0] != '\0');
     assert_string_equal(words, expected);
 }
 

@@ -1,24 +1,27 @@
 /*
- * Which ranks are slow. A batch begins everywhere when the last rank has come, so who has waited
- * least for it came last, whatever the clocks of hosts say. Of batches that a rank has submitted
- * together the first counts: who is late for it is late for all of them.
+ * Finds slow ranks. A batch begins everywhere when the last rank has arrived, so the rank that has waited
+ * least arrived last; clocks of hosts are not compared. Of batches that a rank has submitted together only
+ * the first counts, since a rank that is late for it is late for all of them.
  */
+#include "tools/recordings/lateness.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "tools/autopsy/analysis.h"
 
 /*
- * A rank is slow when it is late for most batches, by an amount that counts. Somebody is always last:
- * of two ranks that are disturbed at random each is for half of the batches, and has fewer than three
- * quarters of thirty but once in hundreds of jobs.
+ * A rank is slow when it is late for most batches, by an amount that matters. One rank is always last:
+ * each of two ranks with random disturbances is last in half of the batches, and in three quarters of
+ * thirty only once in hundreds of jobs.
  */
 enum {
     PERCENT = 100,
     BATCHES_MIN = 30,
     LATE_PERCENT = 75,
-    TIME_PERCENT = 1
+    TIME_PERCENT = 1,
+    RANK_BYTES = 128 /* of a rank's name and host */
 };
 
 /* Later than that, a rank was late for a batch. */
@@ -29,19 +32,11 @@ struct arrivals {
     int64_t *waited; /* of each rank, for one batch                           */
     int64_t *sorted; /* likewise                                              */
     int64_t *late; /* [rank][capacity]: by how much, where it was            */
-    size_t *from; /* of each rank, the event where to look on               */
+    size_t *from; /* of each rank, the event from which to search          */
     size_t capacity;
     int64_t first_ns, last_ns; /* when batches began, by the clock of the first rank */
     int64_t submitted_ns; /* when that one had submitted the last of them        */
 };
-
-int lateness_compare_times(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a;
-    const int64_t y = *(const int64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
 
 /* How long a rank waited for the others before a batch; -1: it is not recorded. */
 static int64_t waited_for(const struct recording_of *recording, size_t *from,
@@ -80,15 +75,14 @@ static bool is_new(struct arrivals *arrivals, const struct recorder_event *batch
     return true;
 }
 
-static void compare_arrivals(struct analysis *analysis, struct arrivals *arrivals)
+static void compare_arrivals(
+        struct lateness *all, struct arrivals *arrivals, size_t count)
 {
-    const size_t count = analysis->count;
-
     memcpy(arrivals->sorted, arrivals->waited, count * sizeof *arrivals->sorted);
-    qsort(arrivals->sorted, count, sizeof *arrivals->sorted, lateness_compare_times);
+    qsort(arrivals->sorted, count, sizeof *arrivals->sorted, recorded_compare_times);
     for (size_t r = 0; r < count; r++) {
         const int64_t late = arrivals->sorted[count / 2] - arrivals->waited[r];
-        struct lateness *lateness = &analysis->lateness[r];
+        struct lateness *lateness = &all[r];
 
         lateness->batches++;
         if (late > LATE_NS) {
@@ -105,7 +99,7 @@ static void judge(struct lateness *lateness, int64_t *late, int64_t span_ns)
     if (lateness->late == 0) {
         return;
     }
-    qsort(late, lateness->late, sizeof *late, lateness_compare_times);
+    qsort(late, lateness->late, sizeof *late, recorded_compare_times);
     for (size_t i = 0; i < lateness->late; i++) {
         sum_ns += (double)late[i];
     }
@@ -115,23 +109,23 @@ static void judge(struct lateness *lateness, int64_t *late, int64_t span_ns)
             PERCENT * sum_ns >= TIME_PERCENT * (double)span_ns;
 }
 
-static void find_all(struct analysis *analysis, const struct recorded_job *job,
+static void find_all(struct lateness *lateness, const struct recorded_job *job,
         struct arrivals *arrivals)
 {
     for (size_t i = 0; i < job->ranks[0].event_count; i++) {
         const struct recorder_event *batch = &job->ranks[0].events[i];
 
         if (find_arrivals(arrivals, job, batch) && is_new(arrivals, batch)) {
-            compare_arrivals(analysis, arrivals);
+            compare_arrivals(lateness, arrivals, job->count);
         }
     }
     for (size_t r = 0; r < job->count; r++) {
-        judge(&analysis->lateness[r], arrivals->late + r * arrivals->capacity,
+        judge(&lateness[r], arrivals->late + r * arrivals->capacity,
                 arrivals->last_ns - arrivals->first_ns);
     }
 }
 
-tutti_status lateness_find(struct analysis *analysis, const struct recorded_job *job)
+tutti_status lateness_find(struct lateness *lateness, const struct recorded_job *job)
 {
     struct arrivals arrivals = { .capacity = 0 };
     tutti_status status = TUTTI_ERR_NO_MEMORY;
@@ -149,7 +143,7 @@ tutti_status lateness_find(struct analysis *analysis, const struct recorded_job 
             mem_calloc(job->count * (arrivals.capacity + 1), sizeof *arrivals.late);
     if (arrivals.waited != NULL && arrivals.sorted != NULL && arrivals.from != NULL &&
             arrivals.late != NULL) {
-        find_all(analysis, job, &arrivals);
+        find_all(lateness, job, &arrivals);
         status = TUTTI_OK;
     }
     mem_free(arrivals.waited);
@@ -157,4 +151,22 @@ tutti_status lateness_find(struct analysis *analysis, const struct recorded_job 
     mem_free(arrivals.from);
     mem_free(arrivals.late);
     return status;
+}
+
+bool lateness_text(const struct recording_of *recording,
+        const struct lateness *lateness, char *text, size_t capacity)
+{
+    char rank[RANK_BYTES];
+
+    if (!lateness->is_slow) {
+        return false;
+    }
+    recorded_rank_text(recording, rank, sizeof rank);
+    (void)snprintf(text, capacity,
+            "%s arrives %.3g ms after the median of all in %.0f %% of the last %zu "
+            "batches",
+            rank, (double)lateness->median_ns / 1e6,
+            100.0 * (double)lateness->late / (double)lateness->batches,
+            lateness->batches);
+    return true;
 }

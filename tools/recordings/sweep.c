@@ -1,7 +1,7 @@
 /*
  * Sorts the boundaries of facts, and adds up the time between them.
  */
-#include "tools/autopsy/sweep.h"
+#include "tools/recordings/sweep.h"
 
 #include <stdlib.h>
 

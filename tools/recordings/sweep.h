@@ -2,8 +2,8 @@
  * For how long which facts held together, of facts that hold from one time to another. Moments are
  * swept from boundary to boundary. Pure.
  */
-#ifndef TUTTI_TOOLS_AUTOPSY_SWEEP_H
-#define TUTTI_TOOLS_AUTOPSY_SWEEP_H
+#ifndef TUTTI_TOOLS_RECORDINGS_SWEEP_H
+#define TUTTI_TOOLS_RECORDINGS_SWEEP_H
 
 #include <stdbool.h>
 #include <stddef.h>

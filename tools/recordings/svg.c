@@ -1,7 +1,7 @@
 /*
  * Writes SVG.
  */
-#include "tools/autopsy/svg.h"
+#include "tools/recordings/svg.h"
 
 /* Narrower bars are not seen. */
 #define BAR_MIN 0.5

@@ -1,9 +1,9 @@
 /*
- * A rank's recording (observe/recorder.h), read from a file that may be damaged: nothing of it is
- * believed before it has been checked.
+ * A rank's recording (observe/recorder.h), read from a file that may be damaged: all values are checked
+ * before use.
  */
-#ifndef TUTTI_TOOLS_AUTOPSY_RECORDING_H
-#define TUTTI_TOOLS_AUTOPSY_RECORDING_H
+#ifndef TUTTI_TOOLS_RECORDINGS_RECORDING_H
+#define TUTTI_TOOLS_RECORDINGS_RECORDING_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct recording_of {
     char host[RECORDER_HOST_BYTES];
     int64_t end_ns; /* when it was looked at, else its last event; clock_ns() there */
     int64_t to_real_ns; /* to be added for the time of day                        */
-    bool is_copy; /* somebody has looked at the process, too                      */
+    bool is_copy; /* copied by a supervisor, with the state of the process       */
     char process_state; /* 0: not known                                        */
     char process[RECORDER_TEXT_BYTES];
     char stall[RECORDER_TEXT_BYTES];
@@ -83,5 +83,10 @@ bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor);
 /** "allreduce", or words for what is none of the public collectives. */
 const char *recorded_collective(const struct recorded_tensor *tensor);
+/** What a rank is called: "rank 3 on b". */
+void recorded_rank_text(
+        const struct recording_of *recording, char *text, size_t capacity);
+/** For qsort(): of int64_t. */
+int recorded_compare_times(const void *a, const void *b);
 
 #endif

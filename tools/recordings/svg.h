@@ -1,8 +1,8 @@
 /*
  * Bars over time, as SVG.
  */
-#ifndef TUTTI_TOOLS_AUTOPSY_SVG_H
-#define TUTTI_TOOLS_AUTOPSY_SVG_H
+#ifndef TUTTI_TOOLS_RECORDINGS_SVG_H
+#define TUTTI_TOOLS_RECORDINGS_SVG_H
 
 #include <stdint.h>
 #include <stdio.h>

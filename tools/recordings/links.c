@@ -1,25 +1,26 @@
 /*
- * Which links between hosts are slow. Each rank has recorded how large messages of each other rank
- * come to it, against what the link was measured to take at the start (ops/mpi/meter.c). A link is
- * slow against the others, if there are others, else against the start. A host all of whose links
- * are slow in one direction, or in both, is named instead of them.
+ * Finds slow links between hosts. Each rank has recorded how long large messages from each other rank take,
+ * relative to the link's measurement at the start (ops/mpi/meter.c). A link is compared with the other
+ * links, if there are any, else with the start. If all links of a host are slow, in one direction or both,
+ * the host is named instead.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "tools/autopsy/autopsy.h"
+#include "tools/recordings/job.h"
 
 enum {
-    HOSTS_MAX = 1024
+    HOSTS_MAX = 1024,
+    NAMES_BYTES = 768 /* of the names of links */
 };
 
-/* A link is slow when it is so much slower than the quarter of the links that is best. */
+/* A link is slow if it is slower than the first quartile of all links by this factor. */
 #define SLOW_TIMES 4.0
-/* That quarter is taken for no better: what is fast enough is not compared. */
+/* Lower bound of that quartile, so that fast links are not compared with each other. */
 #define BEST_SLOWNESS 0.75
-/* All links are slow when the best are so much slower than at the start. */
+/* All links are slow if that quartile is slower than at the start by this factor. */
 #define ALL_TIMES 5.0
 
 /* From one host to another. */
@@ -162,7 +163,7 @@ static const char *rate_text(double mbs, char text[32])
     return text;
 }
 
-static bool say(const struct network *network, const struct recorded_job *job,
+static bool describe(const struct network *network, const struct recorded_job *job,
         char *text, size_t capacity)
 {
     const struct path *paths = network->paths;
@@ -173,7 +174,7 @@ static bool say(const struct network *network, const struct recorded_job *job,
     const double share =
             (double)job->size / (double)network->count * (double)(network->count - 1);
     size_t first = 0;
-    char names[ANALYSIS_TEXT_MAX / 4];
+    char names[NAMES_BYTES];
     char mbs[32];
     char others[32];
 
@@ -196,11 +197,11 @@ static bool say(const struct network *network, const struct recorded_job *job,
     return true;
 }
 
-bool autopsy_links_text(const struct recorded_job *job, char *text, size_t capacity)
+bool links_text(const struct recorded_job *job, char *text, size_t capacity)
 {
     struct network network = { .count = 0 };
     const bool is_slow = find_hosts(&network, job) && find_paths(&network, job) &&
-            say(&network, job, text, capacity);
+            describe(&network, job, text, capacity);
 
     mem_free(network.hosts);
     mem_free(network.host_of);

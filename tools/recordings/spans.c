@@ -1,7 +1,7 @@
 /*
  * Brings events together: those of a batch, of a step, and of the same batch on all ranks.
  */
-#include "tools/trace/spans.h"
+#include "tools/recordings/spans.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -169,8 +169,8 @@ static int compare_parts(const void *a, const void *b)
 }
 
 /*
- * The last to come waits for agreement alone; what others waited longer than that they waited for
- * it. So clocks do not matter.
+ * The last rank to arrive waits for agreement alone; what others waited longer, they waited for that rank.
+ * So clocks need not be compared.
  */
 static void compare_waits(const struct part *parts, size_t count, int64_t *waited)
 {
@@ -186,7 +186,7 @@ static void compare_waits(const struct part *parts, size_t count, int64_t *waite
         parts[i].batch->slowest = (int)parts[slowest].rank;
         parts[i].batch->awaited_ns = waited[i] - least;
     }
-    qsort(waited, count, sizeof *waited, lateness_compare_times);
+    qsort(waited, count, sizeof *waited, recorded_compare_times);
     for (size_t i = 0; i < count; i++) {
         parts[i].batch->late_ns = waited[count / 2] - least;
     }
@@ -220,7 +220,7 @@ static void join_parts(
             end++;
         }
         members = end - begin;
-        /* Who is in other sets than the world is not known for sure. */
+        /* The members of sets other than the world are not known for sure. */
         if (members >= 2 &&
                 (members == ranks || (batch->set != TUTTI_WORLD && members < ranks))) {
             compare_waits(&parts[begin], members, waited);

@@ -1,7 +1,7 @@
 /*
  * Reads a recording.
  */
-#include "tools/autopsy/recording.h"
+#include "tools/recordings/recording.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -90,7 +90,7 @@ static void take_header(
             sizeof header->failure);
 }
 
-/* Those that nobody has ever submitted tell nothing, but for the members of sets. */
+/* Entries that were never submitted are empty, except for those with the members of sets. */
 static bool take_tensors(
         struct recording_of *recording, const struct recording *copy, size_t count)
 {
@@ -136,7 +136,7 @@ static bool take_event(struct recorder_event *event, const struct recorder_slot 
     return true;
 }
 
-/* `slots` are those that the file has room for. */
+/* `slots`: how many the file contains. */
 static bool take_events(struct recording_of *recording,
         const struct recorder_header *header, const struct recorder_slot *from,
         size_t slots)
@@ -317,8 +317,8 @@ static bool is_of_caller(const struct recorder_event *event)
 }
 
 /*
- * What the engine has not seen is as old as the first wait since the engine did something, or
- * younger than all else.
+ * When something that the engine has not seen was submitted: at the first wait since the engine's last
+ * event, or after all events.
  */
 static int64_t unseen_since(const struct recording_of *recording)
 {
@@ -405,4 +405,19 @@ const char *recorded_collective(const struct recorded_tensor *tensor)
     default:
         return tutti_collective_name((tutti_collective)tensor->collective);
     }
+}
+
+void recorded_rank_text(
+        const struct recording_of *recording, char *text, size_t capacity)
+{
+    (void)snprintf(text, capacity, "rank %d on %s", recording->rank,
+            recording->host[0] == '\0' ? "a host" : recording->host);
+}
+
+int recorded_compare_times(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a;
+    const int64_t y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
 }

@@ -1,14 +1,14 @@
 /*
  * Adds up the time of steps.
  */
-#include "tools/trace/account.h"
+#include "tools/recordings/account.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "tools/autopsy/sweep.h"
+#include "tools/recordings/sweep.h"
 
 enum fact {
     WAITS, /* a thread of the program, in tutti                        */
@@ -202,6 +202,27 @@ static struct account *account_steps(const struct traced_rank *rank, size_t *cou
     return accounts;
 }
 
+bool account_whole(struct account *account, const struct recording_of *recording)
+{
+    struct recording_of copy = *recording;
+    const struct recorded_job job = { .ranks = &copy, .count = 1, .size = 1 };
+    struct account *accounts = NULL;
+    struct trace trace;
+    size_t count;
+
+    if (trace_make(&trace, &job) != TUTTI_OK) {
+        return false;
+    }
+    trace.ranks[0].step_count = 0;
+    accounts = account_steps(&trace.ranks[0], &count);
+    if (accounts != NULL) {
+        *account = accounts[0];
+    }
+    mem_free(accounts);
+    trace_fini(&trace);
+    return accounts != NULL && account->total > 0;
+}
+
 /* ------------------------------------------------------------------- means */
 
 static void add(struct account *sum, const struct account *account)
@@ -288,9 +309,7 @@ static double cost_of(const struct lateness *lateness)
 static tutti_status rank_stragglers(
         struct accounts *accounts, const struct recorded_job *job)
 {
-    struct analysis analysis = { .lateness = accounts->lateness,
-        .count = accounts->rank_count };
-    const tutti_status status = lateness_find(&analysis, job);
+    const tutti_status status = lateness_find(accounts->lateness, job);
 
     for (size_t r = 0; r < accounts->rank_count; r++) {
         size_t at = r;

@@ -1,8 +1,8 @@
 /*
  * Recordings of ranks as batches and steps, and what ranks have waited for. Pure.
  */
-#ifndef TUTTI_TOOLS_TRACE_SPANS_H
-#define TUTTI_TOOLS_TRACE_SPANS_H
+#ifndef TUTTI_TOOLS_RECORDINGS_SPANS_H
+#define TUTTI_TOOLS_RECORDINGS_SPANS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <tutti/tutti.h>
 
-#include "tools/autopsy/analysis.h"
+#include "tools/recordings/lateness.h"
 
 /** A batch of one rank. Times are those of its clock; 0: not recorded. */
 struct traced_batch {

@@ -1,6 +1,8 @@
 /*
- * The recordings of a folder.
+ * Loads the recordings of a folder.
  */
+#include "tools/recordings/job.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "tools/autopsy/autopsy.h"
 
 enum {
     PATH_BYTES = 4096
@@ -33,7 +34,7 @@ static int compare_ranks(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Those of another job, or of a rank that is there already, would make nonsense of the rest. */
+/* False for a recording of another job, or of a rank that is already loaded. */
 static bool fits(const struct recorded_job *job, const struct recording_of *recording)
 {
     for (size_t r = 0; r < job->count; r++) {

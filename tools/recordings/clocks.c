@@ -1,16 +1,16 @@
 /*
- * One clock for the recordings of several hosts. Within a host all ranks have the same. Between
- * hosts the time of day differs by what NTP leaves; but a batch begins everywhere when all ranks
- * know that the last has come, within the latency of a message. So the median of the differences
- * between the beginnings of the same batches is the difference of the clocks.
+ * Aligns the clocks of several hosts. Ranks of one host share a clock. Between hosts the time of day
+ * differs by what NTP leaves, but a batch begins on all ranks within the latency of a message, when they
+ * know that the last rank has arrived. So the clocks differ by the median of the differences between the
+ * beginnings of the same batches.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "tools/autopsy/analysis.h"
+#include "tools/recordings/job.h"
 
-/* By how much each batch that both have begins later by the time of day of the second. */
+/* By how much later each common batch begins by the time of day of the second. */
 static size_t find_differences(const struct recording_of *first,
         const struct recording_of *second, int64_t *differences)
 {
@@ -48,7 +48,7 @@ tutti_status clocks_align(struct recorded_job *job)
             count = find_differences(first, other, differences);
         }
         if (count > 0) {
-            qsort(differences, count, sizeof *differences, lateness_compare_times);
+            qsort(differences, count, sizeof *differences, recorded_compare_times);
             other->to_real_ns -= differences[count / 2];
         }
     }

@@ -2,15 +2,15 @@
  * Where the time of a step went. Each moment of a rank's step is counted once: in COMPUTE, when no
  * thread of the program waits in tutti, else by what it waits for. Pure.
  */
-#ifndef TUTTI_TOOLS_TRACE_ACCOUNT_H
-#define TUTTI_TOOLS_TRACE_ACCOUNT_H
+#ifndef TUTTI_TOOLS_RECORDINGS_ACCOUNT_H
+#define TUTTI_TOOLS_RECORDINGS_ACCOUNT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <tutti/tutti.h>
 
-#include "tools/trace/spans.h"
+#include "tools/recordings/spans.h"
 
 enum part {
     PART_COMPUTE, /* outside tutti                                            */
@@ -44,7 +44,7 @@ struct accounts {
     size_t rank_count;
     struct account mean; /* of the steps; `late` and `slowest` are not used       */
     struct lateness *lateness; /* owned; [rank_count]                              */
-    size_t *order; /* owned; [rank_count] indices, from who costs most to who costs least */
+    size_t *order; /* owned; [rank_count] indices, from the rank that costs most to the one that costs least */
 };
 
 /**
@@ -54,5 +54,7 @@ struct accounts {
 TUTTI_MUST_USE tutti_status accounts_make(
         struct accounts *accounts, const struct trace *trace);
 void accounts_fini(struct accounts *accounts);
+/** Of all that one rank has recorded, as if it were one step. @return false: too little */
+bool account_whole(struct account *account, const struct recording_of *recording);
 
 #endif
