@@ -1,5 +1,5 @@
 /*
- * The check values: exact, different between ranks, and found when they are wrong.
+ * The check values are found when they are wrong.
  */
 #include <stdint.h>
 #include <string.h>

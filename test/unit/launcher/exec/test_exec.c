@@ -1,12 +1,10 @@
 /*
  * What a supervisor does with a rank's output, and how it knows how the rank has ended.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "launcher/arguments.h"
 #include "launcher/exec/lines.h"

@@ -1,6 +1,5 @@
 /*
- * Hosts that join: their messages, their secret, and that one runs what the first host says, also
- * what comes at once with the WELCOME, and nothing of another's.
+ * Hosts that join: their messages, their secret, and that one runs nothing of an impostor's.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
