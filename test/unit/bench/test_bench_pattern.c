@@ -2,7 +2,6 @@
  * The check values are found when they are wrong.
  */
 #include <stdint.h>
-#include <string.h>
 
 #include "bench/core/pattern.h"
 #include "test/unit/unit.h"
