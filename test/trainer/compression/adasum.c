@@ -2,12 +2,11 @@
  * Adasum against the formula of the paper along the documented tree, and against what Horovod's
  * own tests expect (test/parallel/test_adasum_pytorch.py and test_adasum_tensorflow.py): sizes
  * size * 20 - 17, size * 20 - 13, size * 2 + 1 and size + 2, an error below 100 units in the last
- * place; orthogonal gradients are summed, parallel ones averaged, and neither the smallest nor
- * widely different lengths matter.
+ * place; parallel gradients are averaged, and neither the smallest nor widely different lengths
+ * matter.
  */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tutti/trainer.h>
@@ -112,4 +111,30 @@ UNIT_TEST(test_the_formula_at_any_number_of_ranks)
             assert_int_equal(ranks_run(ranks, run, &now), 0);
         }
     }
+}
+
+static void run_parallel(int ranks, const float *lengths)
+{
+    struct test_case now = { .count = COUNT_MAX };
+
+    for (int i = 0; i < COUNT_MAX; i++) {
+        for (int r = 0; r < ranks; r++) {
+            now.gradients[r][i] = lengths[r] * gradient_of(0, 0, 0, i);
+            now.expected[i] += (double)now.gradients[r][i] / ranks;
+        }
+    }
+    assert_int_equal(ranks_run(ranks, run, &now), 0);
+}
+
+/* Means of means are means where ranks are a power of two. */
+UNIT_TEST(test_parallel_gradients_are_averaged_whatever_their_lengths)
+{
+    const float ordinary[] = { 0.3F, -1.7F, 2.2F, 0.01F, 1.0F, 1.0F, -0.5F, 3.0F };
+    const float tiny[] = { FLT_MIN, 3 * FLT_MIN, 2 * FLT_MIN, 7 * FLT_MIN };
+    const float wide[] = { 1.8e19F, FLT_MIN, 1e-10F, 1.0F, 1e10F, 1e-30F, 1e5F, 1e-5F };
+
+    run_parallel(2, ordinary);
+    run_parallel(8, ordinary);
+    run_parallel(4, tiny);
+    run_parallel(8, wide);
 }

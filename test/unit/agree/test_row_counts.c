@@ -1,5 +1,5 @@
 /*
- * Row counts: how many there are, how they are compared, and how they travel.
+ * Row counts: how many there are, and how long they are kept.
  */
 #include <string.h>
 

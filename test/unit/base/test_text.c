@@ -2,8 +2,6 @@
  * Strict conversions: what is taken, and that nothing else is.
  */
 #include <float.h>
-#include <locale.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/text.h"

@@ -1,8 +1,7 @@
 /*
- * The check values: exact, different between ranks, and found when they are wrong.
+ * The check values are found when they are wrong.
  */
 #include <stdint.h>
-#include <string.h>
 
 #include "bench/core/pattern.h"
 #include "test/unit/unit.h"

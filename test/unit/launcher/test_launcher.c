@@ -3,7 +3,6 @@
  */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/process.h"
@@ -200,29 +198,6 @@ UNIT_TEST(test_an_end_is_seen_though_others_hold_its_pipes)
     process_fini(&process);
 }
 
-/* Its child holds a pipe to us, in place of its streams: its end is the end of that. */
-UNIT_TEST(test_a_group_ends_with_its_first)
-{
-    struct process process;
-    struct pollfd end = { .events = POLLIN };
-    int ends[2];
-    char script[128];
-    char byte;
-    char *const argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, script, NULL };
-
-    assert_int_equal(pipe(ends), 0);
-    (void)snprintf(script, sizeof script, "sleep 1000 >&%d 2>&1 & exit 0", ends[1]);
-    assert_int_equal(process_start_group(&process, argv, environ), TUTTI_OK);
-    assert_int_equal(close(ends[1]), 0);
-    assert_true(process_finish(&process, INT64_MAX));
-    assert_int_equal(process.status, 0);
-    end.fd = ends[0];
-    assert_int_equal(poll(&end, 1, -1), 1);
-    assert_int_equal(read(ends[0], &byte, 1), 0);
-    process_fini(&process);
-    assert_int_equal(close(ends[0]), 0);
-}
-
 UNIT_TEST(test_too_much_is_said_to_be_cut)
 {
     struct process process;
@@ -233,22 +208,4 @@ UNIT_TEST(test_too_much_is_said_to_be_cut)
     assert_true(process.out.len <= PROCESS_OUTPUT_MAX);
     assert_false(process.err.is_cut);
     process_fini(&process);
-}
-
-UNIT_TEST(test_what_runs_is_ended)
-{
-    struct process process;
-    char *const argv[] = { (char[]){ "sleep" }, (char[]){ "1000" }, NULL };
-    pid_t pid;
-
-    assert_int_equal(process_run(&process, argv, environ, clock_ns() + 50000000), 0);
-    assert_int_equal(process.status, 128 + SIGKILL);
-    process_fini(&process);
-    start_shell(&process, "exec sleep 1000");
-    assert_false(process_finish(&process, clock_ns() + 50000000));
-    process_fini(&process);
-    start_shell(&process, "exec sleep 1000");
-    pid = process.pid;
-    process_fini(&process);
-    assert_int_equal(kill(pid, 0), -1);
 }

@@ -165,37 +165,6 @@ UNIT_TEST(test_no_flag_hides_another)
     }
 }
 
-/* The text of --help about a topic; static storage. */
-static const char *help_text(const char *topic)
-{
-    static char text[32768];
-    FILE *file = fmemopen(text, sizeof text, "w");
-
-    assert_non_null(file);
-    assert_int_equal(help_print(file, topic), TUTTI_OK);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-UNIT_TEST(test_help_lists_every_flag)
-{
-    const char *text = help_text("all");
-    size_t count;
-    const struct flag *rows = flag_rows(&count);
-    char name[FLAG_NAME_LIMIT];
-    char option[FLAG_NAME_LIMIT + 2];
-
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].kind == FLAG_GROUP) {
-            assert_non_null(strstr(text, rows[i].help));
-        } else if (flag_is_ours(&rows[i]) || rows[i].kind == FLAG_PARAMETER) {
-            (void)snprintf(option, sizeof option, "--%s", flag_spell(&rows[i], name));
-            assert_non_null(strstr(text, option));
-            assert_true(rows[i].argument == NULL || strstr(text, rows[i].argument));
-        }
-    }
-}
-
 /* What horovodrun --help lists, from its sources and not from our table. */
 static const char *const listed[] = { "version", "np", "num-proc", "cb", "check-build",
     "disable-cache", "start-timeout", "network-interfaces", "network-interface",

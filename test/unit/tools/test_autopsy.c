@@ -121,29 +121,6 @@ static void expect(enum culprit_cause cause, int culprit, const char *words)
     }
 }
 
-TEST(test_nobody_waits)
-{
-    for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, OVER);
-    }
-    analyse();
-    expect(CULPRIT_NONE, -1, "no rank waits for another");
-}
-
-TEST(test_a_rank_has_not_submitted)
-{
-    for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 7, OVER);
-    }
-    submit(0, 1, 7, WAITS);
-    submit(2, 1, 7, WAITS);
-    analyse();
-    expect(CULPRIT_MISSING, 1,
-            "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
-            "since "
-            "30 s; it last submitted, 30 s ago, allreduce \"a\" of step 6");
-}
-
 /* As in any step, and when the engine is stuck, while a thread looks again and again. */
 TEST(test_what_the_engine_has_not_seen_is_as_old_as_the_wait_for_it)
 {
@@ -187,30 +164,6 @@ TEST(test_a_rank_has_left_one_out_and_gone_on)
             "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
             "since "
             "30 s; it waits in tutti for allreduce \"a\" of step 7 since 30 s");
-}
-
-TEST(test_ranks_wait_for_each_other)
-{
-    submit(0, 0, 0, WAITS);
-    submit(1, 1, 0, WAITS);
-    submit(2, 0, 0, WAITS);
-    analyse();
-    assert_int_equal(analysis.cause, CULPRIT_ORDER);
-    assert_non_null(strstr(analysis.conclusion, "different orders"));
-}
-
-/* Who was told of a failure ends as well, and is not the cause. */
-TEST(test_the_rank_that_died_first)
-{
-    for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, r == 2 ? OVER : WAITS);
-        ranks[r].shared->header.process_state = 'X';
-        (void)strcpy(ranks[r].shared->header.process, "was killed by signal 9");
-    }
-    recorder_tell(&ranks[0], RECORDER_FAILURE, 1, "rank 2 is lost");
-    recorder_tell(&ranks[1], RECORDER_FAILURE, 1, "rank 2 is lost");
-    analyse();
-    expect(CULPRIT_GONE, 2, "was killed by signal 9");
 }
 
 /*

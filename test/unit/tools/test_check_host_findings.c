@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "test/unit/unit.h"
-#include "tools/check/check_connect.h"
 #include "tools/check/host_findings.h"
 #include "tools/check/probe.h"
 

@@ -2,7 +2,6 @@
  * The conversation with an agent.
  */
 #include <math.h>
-#include <string.h>
 
 #include "test/unit/unit.h"
 #include "tools/check/talk.h"

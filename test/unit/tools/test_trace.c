@@ -183,25 +183,6 @@ TEST(test_each_moment_of_a_step_is_counted_once)
     expect_ms(step->hidden, 0);
 }
 
-TEST(test_the_straggler_is_named)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *file = open_memstream(&text, &len);
-
-    run_steps(20 * MS);
-    assert_int_equal(accounts.order[0], 1);
-    assert_int_equal(accounts.steps[0].slowest, 1);
-    trace_summary(file, &trace, &accounts);
-    (void)fclose(file);
-    assert_non_null(strstr(text, "40 steps (0 to 39)"));
-    assert_non_null(strstr(text, "  rank 1, 20.000 ms\n"));
-    assert_non_null(
-            strstr(text, "rank 1 on a: late for 40 of 40 batches, by 20.100 ms"));
-    assert_non_null(strstr(text, "Slow: rank 1 on a arrives 20.1 ms after"));
-    free(text);
-}
-
 TEST(test_what_is_left_out_is_no_step)
 {
     run_step(5, 100 * MS, 0);

@@ -1,7 +1,6 @@
 /*
  * What the end of a generation means for the next one, and which hosts that gets.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,12 +1,10 @@
 /*
  * What a supervisor does with a rank's output, and how it knows how the rank has ended.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "launcher/arguments.h"
 #include "launcher/exec/lines.h"
@@ -114,21 +112,6 @@ UNIT_TEST(test_of_updates_the_latest_is_shown_now_and_then)
     lines_fini(&lines);
 }
 
-UNIT_TEST(test_a_line_without_end_is_cut_once)
-{
-    static char bytes[LINES_MAX * 2];
-    struct lines lines;
-
-    memset(bytes, 'x', sizeof bytes);
-    begin(&lines);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    lines_feed(&lines, "\nnext\n", 6, 0);
-    assert_int_equal(shown.len, LINES_MAX + strlen(" [cut]\nnext\n"));
-    assert_string_equal(shown.text + LINES_MAX, " [cut]\nnext\n");
-    lines_fini(&lines);
-}
-
 UNIT_TEST(test_a_cut_keeps_characters_whole)
 {
     static const char *const characters[] = { "\xc3\xbc", "\xe2\x82\xac",
@@ -152,32 +135,6 @@ UNIT_TEST(test_a_cut_keeps_characters_whole)
             lines_fini(&lines);
         }
     }
-}
-
-UNIT_TEST(test_bytes_are_written_as_they_are)
-{
-    char parent[PATH_MAX];
-    char folder[PATH_MAX];
-    char text[16] = "";
-    struct log_file log;
-    struct root root;
-    FILE *file;
-
-    root_make(&root);
-    (void)snprintf(parent, sizeof parent, "%s/deep/logs", root.path);
-    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
-    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
-    assert_int_equal(log_file_open(&log, folder, "stdout"), TUTTI_OK);
-    assert_int_equal(log_file_write(&log, "a\0\r", 3), TUTTI_OK);
-    assert_int_equal(log_file_write(&log, "b", 1), TUTTI_OK);
-    log_file_close(&log);
-    assert_non_null(strstr(log.path, "/deep/logs/rank.12/stdout"));
-    file = fopen(log.path, "r");
-    assert_non_null(file);
-    assert_int_equal(fread(text, 1, sizeof text, file), 4);
-    assert_memory_equal(text, "a\0\rb", 4);
-    (void)fclose(file);
-    root_remove(&root);
 }
 
 UNIT_CASES(test_each_generation_has_its_place, "generations")
@@ -274,33 +231,6 @@ UNIT_TEST(test_horovod_is_told_what_is_known)
     assert_string_equal(environment_get(list.items, "HOROVOD_LOCAL_RANK"), "0");
     assert_null(environment_get(list.items, "HOROVOD_LOCAL_SIZE"));
     arguments_fini(&list);
-}
-
-UNIT_TEST(test_without_a_limit_all_passes)
-{
-    struct rate rate;
-
-    rate_init(&rate, 0, 0);
-    for (int i = 0; i < 1000; i++) {
-        assert_true(rate_take(&rate, 1 << 20, 0));
-    }
-    assert_true(rate_due(&rate) == INT64_MAX);
-}
-
-UNIT_TEST(test_what_is_too_much_is_counted)
-{
-    struct rate rate;
-    int passed = 0;
-
-    rate_init(&rate, 1000, 5);
-    for (int i = 0; i < 30; i++) {
-        passed += rate_take(&rate, 100, 5) ? 1 : 0;
-    }
-    assert_int_equal(passed, 10);
-    assert_true(rate_due(&rate) == 5 + second);
-    assert_int_equal(rate_told(&rate), 20);
-    assert_int_equal(rate_told(&rate), 0);
-    assert_true(rate_due(&rate) == INT64_MAX);
 }
 
 UNIT_TEST(test_credit_returns_with_time_up_to_a_second)

@@ -145,17 +145,6 @@ UNIT_CASES(test_marks, "marks")
     (void)sprintf(out, "|%s|", mark);
 }
 
-static size_t read_all(int fd, char *text, size_t capacity)
-{
-    size_t len = 0;
-    ssize_t done;
-
-    while (len < capacity && (done = read(fd, text + len, capacity - len)) > 0) {
-        len += (size_t)done;
-    }
-    return len;
-}
-
 /* A console whose stdout is a pipe that takes what it can and no more. */
 static void open_pipe(struct console *console, int ends[2])
 {
@@ -166,54 +155,6 @@ static void open_pipe(struct console *console, int ends[2])
         .has_prefix = true,
         .rank_width = 1,
     };
-}
-
-UNIT_TEST(test_each_line_is_marked)
-{
-    static const char lines[] = "one\ntwo\n";
-    const struct console_origin origin = { .rank = 4, .host = "a" };
-    struct console console;
-    char text[64];
-    int ends[2];
-    size_t len;
-
-    open_pipe(&console, ends);
-    console_lines(&console, 1, &origin, lines, strlen(lines));
-    console_close(&console);
-    len = read_all(ends[0], text, sizeof text);
-    assert_int_equal(len, strlen("[4] one\n[4] two\n"));
-    assert_memory_equal(text, "[4] one\n[4] two\n", len);
-    (void)close(ends[0]);
-}
-
-UNIT_TEST(test_what_cannot_be_written_waits)
-{
-    static char line[1000];
-    static char text[1 << 18];
-    const struct console_origin origin = { .rank = 4, .host = "a" };
-    struct console console;
-    size_t sent = 0;
-    size_t came = 0;
-    int ends[2];
-
-    memset(line, 'x', sizeof line - 1);
-    line[sizeof line - 1] = '\n';
-    open_pipe(&console, ends);
-    while (!console_is_full(&console)) {
-        console_lines(&console, 1, &origin, line, sizeof line);
-        sent += sizeof line + strlen("[4] ");
-    }
-    assert_true(console_waits(&console, 0));
-    assert_true(sent > CONSOLE_FULL);
-    while (console_waits(&console, 0)) {
-        came += read_all(ends[0], text, sizeof text);
-        console_flush(&console);
-    }
-    came += read_all(ends[0], text, sizeof text);
-    assert_int_equal(came, sent);
-    assert_false(console_is_full(&console));
-    console_close(&console);
-    (void)close(ends[0]);
 }
 
 UNIT_TEST(test_memory_has_a_limit)

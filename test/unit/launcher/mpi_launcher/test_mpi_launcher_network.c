@@ -8,7 +8,6 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/arguments.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"

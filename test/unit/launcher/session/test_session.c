@@ -1,10 +1,8 @@
 /*
- * What sessions are made of: digests and proofs, addresses, sockets, frames and the loop.
+ * What sessions are made of: digests and proofs, addresses, frames and the loop.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
