@@ -272,9 +272,9 @@ struct tensor_state *tensor_get(
 struct tensor_state *tensor_of(
         struct negotiator *negotiator, const struct request *request)
 {
-    const struct name_ref ref = request_ref(request);
-
     if (request->tensor == NULL) {
+        const struct name_ref ref = request_ref(request);
+
         return tensor_get(negotiator, &ref);
     }
     meet(negotiator, request->tensor);
