@@ -19,7 +19,7 @@ struct question {
     tutti_status status;
 };
 
-static void say(const struct tutti *t, struct question *question)
+static void write_answer(const struct tutti *t, struct question *question)
 {
     for (int b = 0; b < t->dispatcher.backend_count; b++) {
         const struct dispatcher_backend *backend = &t->dispatcher.backends[b];
@@ -58,7 +58,7 @@ static void answer(struct tutti *t, void *arg)
         question->members = found->op;
         question->batch.set = &question->members;
         question->batch.divisor = found->op.size;
-        say(t, question);
+        write_answer(t, question);
     }
     pthread_mutex_unlock(&t->lock);
 }

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-static tutti_status refuse(tutti **t)
+static tutti_status refuse_alone(tutti **t)
 {
     return error_set(TUTTI_ERR_UNSUPPORTED,
             "%sthis tutti was built without MPI; use tutti_init_local(), or build with "
@@ -16,7 +16,7 @@ static tutti_status refuse(tutti **t)
 tutti_status tutti_init(tutti **t, const tutti_config *config)
 {
     (void)config;
-    return refuse(t);
+    return refuse_alone(t);
 }
 
 tutti_status tutti_init_ranks(
@@ -25,7 +25,7 @@ tutti_status tutti_init_ranks(
     (void)ranks;
     (void)n;
     (void)config;
-    return refuse(t);
+    return refuse_alone(t);
 }
 
 tutti_status tutti_mpi_hold(void)

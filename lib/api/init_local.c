@@ -40,7 +40,7 @@ static void leave_job(struct local_job *job)
     }
 }
 
-static tutti_status leave(void *user, bool failed)
+static tutti_status leave_local(void *user, bool failed)
 {
     struct local_rank *rank = user;
 
@@ -50,7 +50,7 @@ static tutti_status leave(void *user, bool failed)
     return TUTTI_OK;
 }
 
-static tutti_status no_memory(int n)
+static tutti_status no_memory_for_ranks(int n)
 {
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", n);
 }
@@ -96,11 +96,11 @@ static tutti_status hand_out(int n, struct local_job *job, struct context_spec *
             .transport = ends[i],
             .bell = &job->bells[i],
             .any_thread = true,
-            .release = leave,
+            .release = leave_local,
             .user = &job->ranks[i] };
     }
     mem_free(ends);
-    return status == TUTTI_OK ? status : no_memory(n);
+    return status == TUTTI_OK ? status : no_memory_for_ranks(n);
 }
 
 /* All ranks are on one node: nothing has to be exchanged. */
@@ -113,7 +113,7 @@ static tutti_status prepare_rank(
         spec->arrival_flags = shm_arrival_flags(job->domain);
     }
     if (status == TUTTI_OK && !nodes_add(&spec->nodes, 0, spec->size)) {
-        return no_memory(spec->size);
+        return no_memory_for_ranks(spec->size);
     }
     return status;
 }
@@ -130,7 +130,7 @@ static tutti_status open_gpus(
     if (facts == NULL || ranks == NULL) {
         mem_free(facts);
         mem_free(ranks);
-        return no_memory(n);
+        return no_memory_for_ranks(n);
     }
     for (int i = 0; i < n; i++) {
         struct gpu_view view;
@@ -178,7 +178,8 @@ static tutti_status start_all(int n, struct tutti **contexts,
         const tutti_config *config, struct local_job *job)
 {
     struct context_spec *specs = mem_calloc((size_t)n, sizeof *specs);
-    tutti_status status = specs == NULL ? no_memory(n) : hand_out(n, job, specs);
+    tutti_status status =
+            specs == NULL ? no_memory_for_ranks(n) : hand_out(n, job, specs);
     int started = 0;
 
     if (status != TUTTI_OK) {
@@ -217,7 +218,7 @@ tutti_status tutti_init_local(int n, tutti **contexts, const tutti_config *confi
     started = mem_calloc((size_t)n, sizeof(struct tutti *));
     job = job_create(n);
     if (job == NULL || started == NULL) {
-        status = no_memory(n);
+        status = no_memory_for_ranks(n);
     } else {
         status = start_all(n, started, config, job);
     }

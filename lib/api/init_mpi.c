@@ -60,7 +60,7 @@ static tutti_status look_at_failure_page(void *user)
     return error_set(TUTTI_ERR_CONTEXT_FAILED, "the context has failed: %s", text);
 }
 
-static tutti_status leave(void *user, bool failed)
+static tutti_status leave_mpi(void *user, bool failed)
 {
     struct mpi_env *env = user;
     enum mpi_job_end end = failed ? MPI_JOB_FAILED : MPI_JOB_ENDED;
@@ -289,7 +289,7 @@ static tutti_status start(tutti **t, struct context_spec *spec, struct mpi_env *
     tutti_status status;
 
     spec->agree = agree;
-    spec->release = leave;
+    spec->release = leave_mpi;
     spec->user = env;
     status = prepare(spec, env);
     if (status != TUTTI_OK) {

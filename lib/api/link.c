@@ -46,7 +46,7 @@ static tutti_status take(struct context_spec *spec, const struct wire_writer *re
                                   "malformed start-up record of rank 0 (link)");
 }
 
-static void say(const struct context_spec *spec)
+static void log_link(const struct context_spec *spec)
 {
     const struct op_link *link = &spec->link;
 
@@ -98,7 +98,7 @@ tutti_status link_meet(struct context_spec *spec, const void *native)
         status = take(spec, &result);
     }
     if (status == TUTTI_OK) {
-        say(spec);
+        log_link(spec);
     }
     wire_writer_fini(&result);
     return status;

@@ -70,7 +70,7 @@ static tutti_status reserve(struct meeting *meeting)
     return status;
 }
 
-static void prepare(struct meeting *meeting)
+static void prepare_meeting(struct meeting *meeting)
 {
     meeting->handover.socket = -1;
     if (node_size(meeting->spec) > 1 &&
@@ -197,7 +197,7 @@ static void exchange(struct meeting *meeting)
 /* ------------------------------------------------------------------ agreement */
 
 /** backend=shm and not all ranks share memory: an error, the same on all ranks. */
-static tutti_status refuse(const struct context_spec *spec, const char *why)
+static tutti_status refuse_neighbours(const struct context_spec *spec, const char *why)
 {
     if (spec->config.backend != CONFIG_BACKEND_SHM) {
         return TUTTI_OK;
@@ -231,11 +231,11 @@ static tutti_status take_trouble(
         shm_domain_destroy(meeting->domain);
         meeting->domain = NULL;
     }
-    return refuse(spec, why);
+    return refuse_neighbours(spec, why);
 }
 
 /** All hear of all trouble, of which there mostly is none. */
-static tutti_status agree(struct meeting *meeting)
+static tutti_status agree_on_neighbours(struct meeting *meeting)
 {
     struct wire_writer mail = { 0 };
     struct wire_writer out = { 0 };
@@ -288,11 +288,11 @@ static tutti_status meet(struct meeting *meeting)
     if (status != TUTTI_OK) {
         return status;
     }
-    prepare(meeting);
+    prepare_meeting(meeting);
     status = introduce(meeting);
     if (status == TUTTI_OK) {
         exchange(meeting);
-        status = agree(meeting);
+        status = agree_on_neighbours(meeting);
     }
     handover_close(&meeting->handover);
     return status;
@@ -309,7 +309,7 @@ tutti_status neighbours_meet(
     *all = false;
     if (spec->nodes.count > 1) {
         (void)snprintf(why, sizeof why, "they are on %d nodes", spec->nodes.count);
-        status = refuse(spec, why);
+        status = refuse_neighbours(spec, why);
     }
     if (status != TUTTI_OK || !has_neighbours(&spec->nodes) ||
             (spec->config.backend != CONFIG_BACKEND_AUTO &&

@@ -9,7 +9,7 @@
 #include "run/context.h"
 #include "run/submit.h"
 
-static size_t bytes_of(const struct submission *s, int64_t elements)
+static size_t payload_bytes(const struct submission *s, int64_t elements)
 {
     size_t bytes;
 
@@ -28,7 +28,7 @@ static size_t input_bytes(const struct submission *s)
             __builtin_mul_overflow(s->rows.rows, s->meta.row_count, &elements)) {
         return 0;
     }
-    return bytes_of(s, elements);
+    return payload_bytes(s, elements);
 }
 
 /* A buffer as far as this rank uses it. */
@@ -61,10 +61,10 @@ static struct buffer output_of(const struct submission *s, const struct op_set *
         .bytes = !used ? 0
                 : meta_has_rows(s->collective)
                 ? size_max(rows_output_bytes(s, set), tutti_dtype_size(s->meta.dtype))
-                : bytes_of(s, s->meta.count) };
+                : payload_bytes(s, s->meta.count) };
 }
 
-static tutti_status look(const struct device *device, const char *name,
+static tutti_status look_at_buffer(const struct device *device, const char *name,
         const struct buffer *buffer, enum op_space *space)
 {
     const tutti_status status =
@@ -83,13 +83,13 @@ static tutti_status look_at_both(const struct tutti *t, const char *name,
         const struct buffer *input, const struct buffer *output, enum op_space *space)
 {
     enum op_space second = OP_HOST;
-    tutti_status status = look(&t->device, name, input, space);
+    tutti_status status = look_at_buffer(&t->device, name, input, space);
 
     if (status != TUTTI_OK ||
             (output->memory == input->memory && output->bytes <= input->bytes)) {
         return status;
     }
-    status = look(&t->device, name, output, &second);
+    status = look_at_buffer(&t->device, name, output, &second);
     if (status == TUTTI_OK && second != *space) {
         status = error_set(TUTTI_ERR_INVALID,
                 "\"%s\": the input of rank %d is %s, and its output is %s; give both "
@@ -131,7 +131,8 @@ static tutti_status find_space(
     if (is_used(&input) && is_used(&output)) {
         status = look_at_both(t, s->name, &input, &output, &space);
     } else if (is_used(&input) || is_used(&output)) {
-        status = look(&t->device, s->name, is_used(&input) ? &input : &output, &space);
+        status = look_at_buffer(
+                &t->device, s->name, is_used(&input) ? &input : &output, &space);
     } else {
         space = space_of_nothing(t, s);
     }

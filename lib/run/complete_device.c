@@ -172,7 +172,7 @@ tutti_status complete_issue(
 }
 
 /* Lock held: all of them, in the order in which they came. */
-static struct operation *take_operations(struct inflight *issue)
+static struct operation *take_issued(struct inflight *issue)
 {
     struct operation *operations = NULL;
 
@@ -193,7 +193,7 @@ static void end_oldest(struct tutti *t, const struct error *error)
     struct operation *operations;
 
     pthread_mutex_lock(&t->lock);
-    operations = take_operations(t->engine.inflight.oldest);
+    operations = take_issued(t->engine.inflight.oldest);
     for (struct operation *operation = operations; operation != NULL && error != NULL;
             operation = operation->next) {
         operation_set_result(operation, error->status, error_copy(error));

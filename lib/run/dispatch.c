@@ -204,7 +204,7 @@ static tutti_status launch_waiting(
  * A batch that its backend has ended. One that is staged stays until the host's memory is free
  * again: TUTTI_AGAIN.
  */
-static tutti_status end(struct tutti *t, struct batch *batch)
+static tutti_status end_batch(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
@@ -251,7 +251,7 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
     observe(t, batch, EVENT_STEPS);
     status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
     observe(t, batch, EVENT_STEPPED);
-    return status == TUTTI_OK ? end(t, batch) : status;
+    return status == TUTTI_OK ? end_batch(t, batch) : status;
 }
 
 /* It runs no more. A staged one has only kept the host's memory. */

@@ -16,7 +16,7 @@
 #include "run/stage.h"
 
 /* A backend has learned what comes from whom: puts it one behind the other. */
-static tutti_status place(const struct op_batch *op, size_t run)
+static tutti_status place_run(const struct op_batch *op, size_t run)
 {
     struct batch *batch = op->owner;
     struct operation *operation = batch->operations[run];
@@ -98,7 +98,7 @@ static void list_events(struct batch *batch)
     batch->op.after_count = count;
 }
 
-static void describe(struct batch *batch)
+static void describe_batch(struct batch *batch)
 {
     const struct request *first = &batch->operations[0]->request;
     const struct meta *meta = &first->meta;
@@ -121,7 +121,7 @@ static void describe(struct batch *batch)
         .issued = &batch->issued,
         .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
-        .place = place,
+        .place = place_run,
         .owner = batch };
     for (size_t i = 0; i < batch->operation_count; i++) {
         operation_advance(batch->operations[i], OPERATION_RUNNING);
@@ -160,7 +160,7 @@ static tutti_status give_outputs(const struct batch *batch)
 
     for (size_t i = 0; i < batch->operation_count && status == TUTTI_OK; i++) {
         if (batch->operations[i]->memory.owns_output && batch->op.sizes_known) {
-            status = place(&batch->op, i);
+            status = place_run(&batch->op, i);
         }
     }
     return status;
@@ -215,7 +215,7 @@ static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 tutti_status launch_batch(struct tutti *t, struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
-    describe(batch);
+    describe_batch(batch);
     if (may_be_timed(t, batch)) {
         batch->time.timed_ns = clock_ns();
     }

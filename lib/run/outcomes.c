@@ -10,7 +10,7 @@
 #include "run/order.h"
 #include "run/output.h"
 
-static tutti_status no_memory(void)
+static tutti_status no_memory_for_batch(void)
 {
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for batches");
 }
@@ -107,7 +107,7 @@ static bool take_internal(struct tutti *t, struct process_set *set,
 static tutti_status finish_nothing(struct tutti *t, struct operation *operation)
 {
     if (operation->memory.owns_output && !output_give(t, operation, 0)) {
-        return no_memory();
+        return no_memory_for_batch();
     }
     complete_one(t, operation, TUTTI_OK, NULL);
     return TUTTI_OK;
@@ -144,7 +144,7 @@ static tutti_status add_item(
                 sizeof *forming->items) ||
             !mem_grow(&forming->ready, &forming->ready_capacity, forming->count + 1,
                     sizeof *forming->ready)) {
-        return no_memory();
+        return no_memory_for_batch();
     }
     if (operation != NULL) {
         operation_advance(operation, OPERATION_AGREED);
@@ -182,7 +182,7 @@ static tutti_status fill_batches(struct tutti *t)
         }
         if (!batch_add(&t->dispatcher, batch, ready->operation) ||
                 !batch_without(batch, ready->absent)) {
-            return no_memory();
+            return no_memory_for_batch();
         }
     }
     return TUTTI_OK;
@@ -209,12 +209,12 @@ static tutti_status make_batches(struct tutti *t, struct process_set *set)
                 forming->count, &count) ||
             !mem_grow(&forming->batches, &forming->batch_capacity, count,
                     sizeof *forming->batches)) {
-        return no_memory();
+        return no_memory_for_batch();
     }
     while (made < count && status == TUTTI_OK) {
         forming->batches[made] = batch_new(t, set, 0);
         if (forming->batches[made] == NULL) {
-            status = no_memory();
+            status = no_memory_for_batch();
         } else {
             made++;
         }
@@ -267,7 +267,7 @@ static size_t take_planned(
     size_t i = first;
 
     if (batch == NULL) {
-        *status = no_memory();
+        *status = no_memory_for_batch();
         return i;
     }
     batch->epoch = head->epoch;
@@ -280,7 +280,7 @@ static size_t take_planned(
         bytes += operation->memory.bytes;
         batch->space = operation->request.meta.space;
         if (!batch_add(&t->dispatcher, batch, operation)) {
-            *status = no_memory();
+            *status = no_memory_for_batch();
         }
     }
     if (*status == TUTTI_OK) {

@@ -71,11 +71,6 @@ void tensor_use_forget(void *set, void *use)
 
 /* ------------------------------------------------------------ registered tensors */
 
-static tutti_status no_memory(const struct submission *s)
-{
-    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
-}
-
 static void copy_list(const int64_t **list, int64_t *to, int count)
 {
     if (*list != NULL) {
@@ -150,12 +145,12 @@ static tutti_status register_tensor(struct tutti *t, struct process_set *set,
     }
     registration = registration_new(s, tensor, set->op.size);
     if (registration == NULL) {
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     registration->own = own_operation(t, set, tensor, s, handle);
     if (registration->own == NULL) {
         mem_free(registration);
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     if (use->in_flight) {
         /* Submitted by name before; nobody has the handle yet, so it cannot be refused. */
@@ -180,7 +175,7 @@ tutti_status registration_add(
     }
     tensor = tensor_use_hold(set, s->collective, s->name);
     if (tensor == NULL) {
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     status = register_tensor(t, set, tensor, s, &made);
     if (status != TUTTI_OK) {

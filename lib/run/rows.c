@@ -124,7 +124,7 @@ static int64_t rows_received(
 /* ------------------------------------------------------------------ checks */
 
 /* Elements of `rows` rows as bytes. */
-static bool bytes_of(const struct submission *s, int64_t rows, size_t *bytes)
+static bool rows_bytes(const struct submission *s, int64_t rows, size_t *bytes)
 {
     return size_mul((size_t)rows, (size_t)s->meta.row_count, bytes) &&
             size_mul(*bytes, tutti_dtype_size(s->meta.dtype), bytes) &&
@@ -152,7 +152,7 @@ static tutti_status check_list(const struct submission *s, const struct op_set *
                     what, i, list[i]);
         }
     }
-    return bytes_of(s, *sum, &bytes) ? TUTTI_OK : too_large(s, *sum);
+    return rows_bytes(s, *sum, &bytes) ? TUTTI_OK : too_large(s, *sum);
 }
 
 /* rows is what this rank gives or gets, and rows_of says so too. */
@@ -237,7 +237,7 @@ static tutti_status check_numbers(const struct submission *s, const struct op_se
 
         return !multiplies ||
                         (!__builtin_mul_overflow(rows->rows, set->size, &sum) &&
-                                bytes_of(s, sum, &bytes))
+                                rows_bytes(s, sum, &bytes))
                 ? TUTTI_OK
                 : too_large(s, rows->rows);
     }
@@ -332,7 +332,7 @@ static tutti_status check_rows(const struct submission *s)
         return error_set(
                 TUTTI_ERR_INVALID, "\"%s\": rows is %" PRId64, s->name, s->rows.rows);
     }
-    return bytes_of(s, s->rows.rows, &bytes) ? TUTTI_OK : too_large(s, s->rows.rows);
+    return rows_bytes(s, s->rows.rows, &bytes) ? TUTTI_OK : too_large(s, s->rows.rows);
 }
 
 tutti_status rows_check(const struct submission *s, const struct op_set *set)

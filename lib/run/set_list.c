@@ -28,7 +28,7 @@ static void skip_blanks(struct reader *in)
     in->at += strspn(in->at, " \t");
 }
 
-static bool take(struct reader *in, char wanted)
+static bool take_char(struct reader *in, char wanted)
 {
     skip_blanks(in);
     if (*in->at != wanted) {
@@ -86,7 +86,7 @@ static tutti_status read_item(struct set_list *list, struct reader *in)
     tutti_status status = read_rank(in, &first);
 
     last = first;
-    if (status == TUTTI_OK && take(in, '-')) {
+    if (status == TUTTI_OK && take_char(in, '-')) {
         status = read_rank(in, &last);
     }
     if (status == TUTTI_OK && last < first) {
@@ -104,7 +104,7 @@ static tutti_status read_set(struct set_list *list, struct reader *in)
 
     do {
         status = read_item(list, in);
-    } while (status == TUTTI_OK && take(in, ','));
+    } while (status == TUTTI_OK && take_char(in, ','));
     if (status != TUTTI_OK) {
         return status;
     }
@@ -127,7 +127,7 @@ tutti_status set_list_parse(struct set_list *list, const char *text, int size)
     }
     do {
         status = read_set(list, &in);
-    } while (status == TUTTI_OK && take(&in, ';'));
+    } while (status == TUTTI_OK && take_char(&in, ';'));
     if (status == TUTTI_OK && *in.at != '\0') {
         status = malformed(&in, "something unexpected");
     }

@@ -33,7 +33,7 @@ static bool has_place(const struct op_batch *op, const struct operation *operati
             (!op_is_exchange(op->collective) || op->sizes_known);
 }
 
-static tutti_status take(struct tutti *t, const struct batch *batch, size_t i,
+static tutti_status take_buffer(struct tutti *t, const struct batch *batch, size_t i,
         size_t bytes, void **memory)
 {
     *memory = t->device.host_alloc(t->device.state, size_max(bytes, 1));
@@ -52,7 +52,7 @@ static tutti_status take_memory(struct tutti *t, struct batch *batch, size_t i)
     tutti_status status = TUTTI_OK;
 
     if (staged->input != NULL) {
-        status = take(t, batch, i, staged->input_bytes, &staged->host_input);
+        status = take_buffer(t, batch, i, staged->input_bytes, &staged->host_input);
     }
     if (status != TUTTI_OK || !has_place(&batch->op, operation)) {
         return status;
@@ -64,7 +64,7 @@ static tutti_status take_memory(struct tutti *t, struct batch *batch, size_t i)
         staged->host_output = staged->host_input;
         return TUTTI_OK;
     }
-    return take(t, batch, i, staged->output_bytes, &staged->host_output);
+    return take_buffer(t, batch, i, staged->output_bytes, &staged->host_output);
 }
 
 static tutti_status fetch(struct tutti *t, struct batch *batch)
@@ -167,7 +167,7 @@ tutti_status stage_place(struct tutti *t, struct batch *batch, size_t i, size_t 
         return TUTTI_OK; /* this rank gets nothing */
     }
     staged->output_bytes = bytes;
-    status = take(t, batch, i, bytes, &staged->host_output);
+    status = take_buffer(t, batch, i, bytes, &staged->host_output);
     operation->memory.output = staged->host_output;
     return status;
 }

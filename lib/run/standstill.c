@@ -9,7 +9,7 @@
 #include "observe/observe.h"
 #include "run/context.h"
 
-static void describe(
+static void batch_text(
         const struct tutti *t, const struct batch *batch, char *text, size_t capacity)
 {
     char tensor[OPERATION_TEXT];
@@ -28,7 +28,7 @@ static void describe(
                     (double)(t->engine.now_ns - batch->time.moved_ns) / 1e9, seconds));
 }
 
-static tutti_status look(struct tutti *t, struct batch *batch)
+static tutti_status look_at_batch(struct tutti *t, struct batch *batch)
 {
     const int64_t still_ns = t->engine.now_ns - batch->time.moved_ns;
     const int64_t warn_ns = t->engine.stall_ns;
@@ -39,13 +39,13 @@ static tutti_status look(struct tutti *t, struct batch *batch)
     char text[2 * OPERATION_TEXT];
 
     if (fail_ns > 0 && still_ns >= fail_ns) {
-        describe(t, batch, text, sizeof text);
+        batch_text(t, batch, text, sizeof text);
         failure_note_stall(t, batch->set);
         return error_set(TUTTI_ERR_TIMEOUT, "stall_fail_s = %g: %s",
                 t->config.stall_fail_s, text);
     }
     if (warn_ns > 0 && t->engine.now_ns - told_ns >= warn_ns) {
-        describe(t, batch, text, sizeof text);
+        batch_text(t, batch, text, sizeof text);
         batch->time.told_ns = t->engine.now_ns;
         observe_text(t, EVENT_STALL, text);
         log_warn(&t->log, "stalled: %s%s%s", text,
@@ -61,7 +61,7 @@ tutti_status standstill_look(struct tutti *t)
     for (struct batch *batch = t->dispatcher.running;
             batch != NULL && status == TUTTI_OK; batch = batch->next) {
         if (batch->state == BATCH_RUNNING) {
-            status = look(t, batch);
+            status = look_at_batch(t, batch);
         }
     }
     return status;

@@ -208,7 +208,7 @@ tutti_status context_destroy(struct tutti *t)
 }
 
 /* The first cause comes first, then what it left undone. */
-static tutti_status end(struct tutti *t, tutti_status status)
+static tutti_status end_context(struct tutti *t, tutti_status status)
 {
     struct error error;
     tutti_status left;
@@ -269,5 +269,5 @@ tutti_status context_finalize(struct tutti *t)
         }
     }
     driver_leave(t);
-    return end(t, status);
+    return end_context(t, status);
 }

@@ -56,7 +56,7 @@ tutti_status submit_options(const tutti_options **options, tutti_options *older)
 
 /* ---------------------------------------------------------------- queueing */
 
-static tutti_status no_memory(const struct submission *s)
+tutti_status submit_no_memory(const struct submission *s)
 {
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
 }
@@ -123,7 +123,7 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
     struct rows_layout layout;
 
     if (!reserve_parts(operation)) {
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     layout.sends = operation->parts.list;
     layout.recvs = operation->parts.list + set->size;
@@ -155,7 +155,7 @@ static tutti_status fill(struct operation *operation, const struct submission *s
         return TUTTI_OK;
     }
     if (!fill_numbers(operation, s)) {
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     if (meta_has_rows(s->collective)) {
         return fill_parts(operation, s);
@@ -236,7 +236,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
     tutti_status status;
 
     if (operation == NULL) {
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     operation->set = set;
     status = begin_named(t, operation, tensor, s);
@@ -265,7 +265,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
  * What is submitted in the name of a registered tensor. Field by field: to build it aside
  * and to copy it takes longer than all else that submits it.
  */
-static void describe(const struct operation *own, struct submission *s)
+static void describe_registered(const struct operation *own, struct submission *s)
 {
     const struct tensor_use *use = own->request.tensor->user;
     const struct submission *all = &use->registration->all;
@@ -294,7 +294,7 @@ static struct tensor_state *find_registered(
     if (own == NULL) {
         return NULL;
     }
-    describe(own, s);
+    describe_registered(own, s);
     s->meta.space = space;
     return own->request.tensor;
 }
@@ -324,7 +324,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tensor->holds++;
     }
     if (tensor == NULL) {
-        return no_memory(s);
+        return submit_no_memory(s);
     }
     status = queue_tensor(t, group, set, tensor, s, request);
     if (status != TUTTI_OK) {
@@ -337,7 +337,8 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
  * Where there is a device: where the buffers lie, and what is on their stream. This calls the
  * driver of the device, so it comes before the lock, and looks at a copy of what may go.
  */
-static tutti_status place(struct tutti *t, struct submission *s, tutti_tensor handle)
+static tutti_status place_buffers(
+        struct tutti *t, struct submission *s, tutti_tensor handle)
 {
     char name[TUTTI_NAME_MAX + 1];
     const struct process_set *set;
@@ -368,7 +369,8 @@ static tutti_status place(struct tutti *t, struct submission *s, tutti_tensor ha
 static tutti_status queue(struct tutti *t, struct submission *s, tutti_tensor handle,
         tutti_request *request)
 {
-    tutti_status status = t->device.state != NULL ? place(t, s, handle) : TUTTI_OK;
+    tutti_status status =
+            t->device.state != NULL ? place_buffers(t, s, handle) : TUTTI_OK;
 
     if (status == TUTTI_OK) {
         pthread_mutex_lock(&t->lock);
@@ -422,7 +424,7 @@ static tutti_status fill_persistent(
     if (refill(t, operation, s)) {
         return TUTTI_OK;
     }
-    describe(operation, s);
+    describe_registered(operation, s);
     operation_begin(operation, s->callback, s->user);
     status = check_in_set(s, &operation->set->op);
     if (status != TUTTI_OK) {

@@ -64,5 +64,7 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
  * the rest; false when out of memory.
  */
 bool submit_prepare(struct operation *operation, const struct submission *submission);
+/** Sets the error of having no memory for one. */
+tutti_status submit_no_memory(const struct submission *submission);
 
 #endif
