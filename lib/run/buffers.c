@@ -150,10 +150,10 @@ tutti_status buffers_place(
         return TUTTI_OK;
     }
     status = find_space(t, s, set);
-    if (status == TUTTI_OK && s->meta.space == OP_DEVICE && events) {
-        status = t->device.record(t->device.state, s->stream, &s->after);
+    if (status != TUTTI_OK || s->meta.space != OP_DEVICE || !events) {
+        return status;
     }
-    return status;
+    return t->device.record(t->device.state, s->stream, &s->after);
 }
 
 void buffers_drop(struct tutti *t, struct submission *s)

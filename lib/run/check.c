@@ -169,9 +169,10 @@ tutti_status check_call(const struct submission *s)
 {
     tutti_status status = check_name(s->name);
 
-    if (status == TUTTI_OK) {
-        status = check_step(s->step);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = check_step(s->step);
     if (status != TUTTI_OK || s->collective == TUTTI_BARRIER) {
         return status;
     }
@@ -180,13 +181,14 @@ tutti_status check_call(const struct submission *s)
                 (int)s->meta.dtype);
     }
     status = check_count(s);
-    if (status == TUTTI_OK) {
-        status = check_shape(s);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK && meta_reduces(s->collective)) {
-        status = check_reduction(s);
+    status = check_shape(s);
+    if (status != TUTTI_OK || !meta_reduces(s->collective)) {
+        return status;
     }
-    return status;
+    return check_reduction(s);
 }
 
 /* Buffers of count elements; the output of a reduce is looked at on the root alone. */

@@ -198,16 +198,18 @@ static tutti_status settle(struct tutti *t)
         struct process_set *set = t->sets.sets[s];
         tutti_status status = set->dirty ? TUTTI_OK : follow_plans(t, set);
 
-        if (status == TUTTI_OK && !set->dirty) {
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (!set->dirty) {
             s++;
             continue;
         }
-        if (status == TUTTI_OK) {
-            status = settle_set(t, set);
+        status = settle_set(t, set);
+        if (status != TUTTI_OK) {
+            return status;
         }
-        if (status == TUTTI_OK) {
-            status = messages_replay(t);
-        }
+        status = messages_replay(t);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -268,23 +270,27 @@ static tutti_status progress(struct tutti *t, bool *moved)
 {
     tutti_status status = take_in_submissions(t, moved);
 
-    if (status == TUTTI_OK) {
-        status = messages_poll(t, moved);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = messages_poll(t, moved);
     if (status != TUTTI_OK ||
             atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0) {
         return status;
     }
     status = tick(t);
-    if (status == TUTTI_OK) {
-        status = settle(t);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = dispatch_run(t, moved);
+    status = settle(t);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = complete_look(t, moved);
+    status = dispatch_run(t, moved);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = complete_look(t, moved);
     return status == TUTTI_OK ? watch(t, *moved) : status;
 }
 

@@ -206,10 +206,11 @@ static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
                 tutti_dtype_name(batch->op.dtype), batch->op.set->size);
     }
     status = begin(t, batch);
-    if (status == TUTTI_OK) {
-        batch_advance(batch, BATCH_RUNNING);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    batch_advance(batch, BATCH_RUNNING);
+    return TUTTI_OK;
 }
 
 tutti_status launch_batch(struct tutti *t, struct batch *batch)

@@ -204,19 +204,20 @@ static tutti_status check_alltoall(const struct submission *s, const struct op_s
                 s->name);
     }
     status = check_list(s, set, "send_rows", rows->rows_of, &sum);
-    if (status == TUTTI_OK) {
-        status = check_sum(s, "send_rows", sum);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK && rows->recv_rows != NULL) {
-        status = check_list(s, set, "recv_rows", rows->recv_rows, &sum);
+    status = check_sum(s, "send_rows", sum);
+    if (status != TUTTI_OK || rows->recv_rows == NULL) {
+        return status;
     }
-    if (status == TUTTI_OK && rows->recv_rows != NULL &&
-            rows->recv_rows[set->rank] != rows->rows_of[set->rank]) {
-        status = error_set(TUTTI_ERR_INVALID,
-                "\"%s\": this rank sends itself %" PRId64 " rows but expects %" PRId64,
-                s->name, rows->rows_of[set->rank], rows->recv_rows[set->rank]);
+    status = check_list(s, set, "recv_rows", rows->recv_rows, &sum);
+    if (status != TUTTI_OK || rows->recv_rows[set->rank] == rows->rows_of[set->rank]) {
+        return status;
     }
-    return status;
+    return error_set(TUTTI_ERR_INVALID,
+            "\"%s\": this rank sends itself %" PRId64 " rows but expects %" PRId64,
+            s->name, rows->rows_of[set->rank], rows->recv_rows[set->rank]);
 }
 
 static tutti_status check_numbers(const struct submission *s, const struct op_set *set)
@@ -339,9 +340,10 @@ tutti_status rows_check(const struct submission *s, const struct op_set *set)
 {
     tutti_status status = check_row_count(s);
 
-    if (status == TUTTI_OK && rows_are_given(s, set)) {
-        status = check_rows(s);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = rows_are_given(s, set) ? check_rows(s) : TUTTI_OK;
     if (status != TUTTI_OK || takes_what_comes(s, set)) {
         return status;
     }

@@ -85,12 +85,15 @@ static tutti_status read_item(struct set_list *list, struct reader *in)
     int64_t last;
     tutti_status status = read_rank(in, &first);
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     last = first;
-    if (status == TUTTI_OK && take_char(in, '-')) {
+    if (take_char(in, '-')) {
         status = read_rank(in, &last);
     }
     if (status == TUTTI_OK && last < first) {
-        status = malformed(in, "a range runs backwards");
+        return malformed(in, "a range runs backwards");
     }
     for (int64_t rank = first; rank <= last && status == TUTTI_OK; rank++) {
         status = add_rank(list, in, rank);

@@ -138,11 +138,12 @@ tutti_status stage_look(struct tutti *t, struct batch *batch)
 {
     const tutti_status status = t->device.passed(t->device.state, batch->issued);
 
-    if (status == TUTTI_OK) {
-        t->device.release(t->device.state, batch->issued);
-        batch->issued = NULL;
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    t->device.release(t->device.state, batch->issued);
+    batch->issued = NULL;
+    return TUTTI_OK;
 }
 
 void stage_on_host(struct batch *batch)
@@ -192,8 +193,9 @@ tutti_status stage_out(struct tutti *t, struct batch *batch)
     }
     status = t->device.copy(t->device.state, HOST_TO_DEVICE, batch->staging.copies,
             count, NULL, 0, &batch->issued);
-    if (status == TUTTI_OK) {
-        batch_advance(batch, BATCH_RETURNING);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    batch_advance(batch, BATCH_RETURNING);
+    return TUTTI_OK;
 }

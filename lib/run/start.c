@@ -154,22 +154,25 @@ static tutti_status start(struct tutti *t, const struct context_spec *spec)
 {
     tutti_status status = observer_open(t, &spec->link);
 
-    if (status == TUTTI_OK) {
-        status = open_backends(t, spec);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = create_world(t);
+    status = open_backends(t, spec);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = create_listed_sets(t);
+    status = create_world(t);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        order_begin(t);
+    status = create_listed_sets(t);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK && t->config.background_thread && t->driver.any_thread) {
-        status = driver_start_background(t);
-    }
-    return status;
+    order_begin(t);
+    return t->config.background_thread && t->driver.any_thread
+            ? driver_start_background(t)
+            : TUTTI_OK;
 }
 
 /* The error that is known stays the last one. */
