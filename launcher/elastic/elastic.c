@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/elastic/discovery.h"
-#include "launcher/elastic/judge.h"
 #include "launcher/elastic/members.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"

@@ -225,33 +225,24 @@ static const char *behind(const char *text, const char *end, const char *phrase)
     return at == NULL ? NULL : at + strlen(phrase);
 }
 
-/* Reads the number at a place; false when there is none. */
-static bool read_number(const char *at, const char *end, int *number)
+/* Reads the number behind a phrase; false when there is none. */
+static bool read_behind(
+        const char *text, const char *end, const char *phrase, int *number)
 {
+    const char *at = behind(text, end, phrase);
     char digits[NUMBER_MAX];
-    size_t len = 0;
     int64_t value;
 
-    while (at + len < end && len + 1 < sizeof digits &&
-            ((at[len] >= '0' && at[len] <= '9') || (len == 0 && at[len] == '-'))) {
-        digits[len] = at[len];
-        len++;
+    if (at == NULL) {
+        return false;
     }
-    digits[len] = '\0';
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)(end - at), at);
+    digits[strspn(digits, "-0123456789")] = '\0';
     if (!text_to_int64(digits, &value) || value < INT32_MIN || value > INT32_MAX) {
         return false;
     }
     *number = (int)value;
     return true;
-}
-
-/* As read_number(), of what follows a phrase. */
-static bool read_behind(
-        const char *text, const char *end, const char *phrase, int *number)
-{
-    const char *at = behind(text, end, phrase);
-
-    return at != NULL && read_number(at, end, number);
 }
 
 static void take_openmpi(struct abort_words *words, const char *text, const char *end)

@@ -20,7 +20,7 @@
 #include "launcher/join/join_gather.h"
 #include "launcher/join/join_message.h"
 #include "launcher/program.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/sockets.h"
 
 enum {
     AGENTS_MAX = 4096, /* commands at once       */

@@ -23,7 +23,7 @@
 #include "launcher/join/command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/session/connect.h"
+#include "launcher/session/sockets.h"
 #include "launcher/signals.h"
 
 enum {

@@ -19,7 +19,7 @@
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
 #include "launcher/join/secret.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/sockets.h"
 #include "test/unit/unit.h"
 
 enum {
