@@ -162,15 +162,6 @@ static enum doubt doubt_of(
     return link->stopped != 0 && link->stopped <= since ? DOUBT_STOPPED : DOUBT_NONE;
 }
 
-/* To the library of every rank that can be reached. */
-static void send_suspicion(struct job *job, const char *text)
-{
-    const struct link_message message = { .type = LINK_SUSPICION,
-        .suspicion = link_text_of(text) };
-
-    flow_send_all(job, &message);
-}
-
 /* Takes over a doubt, or its end, of all ranks of the host that it is true for. */
 static int change_doubts(
         struct job *job, const char *host, enum doubt old, enum doubt doubt)
@@ -257,7 +248,9 @@ static void send_news(struct job *job, const struct news *news)
                 news->hosts - NEWS_MAX);
     }
     if (news->hosts > 0 && (news->doubt[0] != '\0' || !any_doubt(job))) {
-        send_suspicion(job, news->doubt);
+        flow_send_all(job,
+                &(struct link_message){ .type = LINK_SUSPICION,
+                        .suspicion = link_text_of(news->doubt) });
     }
 }
 

@@ -12,7 +12,6 @@
 #include "launcher/bind/pci.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/join/secret.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/server.h"
 

@@ -1,5 +1,3 @@
-#include "launcher/join/secret.h"
-
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "launcher/arguments.h"
+#include "launcher/join/join.h"
 
 enum {
     SECRET_MIN = 16, /* bytes; fewer can be tried one after another */

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/join/secret.h"
 #include "launcher/session/sockets.h"
 #include "test/unit/unit.h"
 
