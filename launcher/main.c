@@ -26,6 +26,7 @@
 #include "launcher/mpi_launcher/mpi_launcher.h"
 #include "launcher/mpi_launcher/prepare.h"
 #include "launcher/options.h"
+#include "launcher/session/loop.h"
 #include "launcher/session/server.h"
 #include "launcher/shell.h"
 #include "launcher/signals.h"
@@ -304,9 +305,7 @@ static void fill_streams(void)
     do {
         fd = open("/dev/null", O_RDWR);
     } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    fd_close(&fd);
 }
 
 /* A default, as in shells: we look for programs in PATH, and so do MPI launchers. */

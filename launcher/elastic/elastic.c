@@ -24,6 +24,7 @@
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
+#include "launcher/session/loop.h"
 #include "launcher/session/server.h"
 #include "launcher/signals.h"
 
@@ -444,9 +445,7 @@ static int wait_for_hosts(struct elastic *elastic)
         (void)fprintf(stderr, "tuttirun: cannot wait for hosts\n");
     }
     loop_fini(&loop);
-    if (signals >= 0) {
-        (void)close(signals);
-    }
+    fd_close(&signals);
     signals_let_all(); /* until ranks run there is nothing that we have to end */
     return result;
 }

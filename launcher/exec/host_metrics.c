@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/passing.h"
 #include "base/recorder.h"
+#include "launcher/session/loop.h"
 #include "launcher/session/proof.h"
 
 enum {
@@ -301,9 +302,7 @@ void host_metrics_fini(struct host_metrics *host)
     for (size_t i = 0; i < host->count; i++) {
         (void)close(host->recordings[i]);
     }
-    if (host->own >= 0) {
-        (void)close(host->own);
-    }
+    fd_close(&host->own);
     mem_free(host->recordings);
     host->recordings = NULL;
     host->count = 0;

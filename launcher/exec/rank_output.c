@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/session/loop.h"
 
 enum {
     READ_BYTES = 1 << 16 /* at once: what a pipe holds */
@@ -134,9 +135,7 @@ tutti_status output_init(struct output *output, const struct output_plan *plan)
 
 void output_fini(struct output *output)
 {
-    if (output->fd >= 0) {
-        (void)close(output->fd);
-    }
+    fd_close(&output->fd);
     log_file_close(&output->log);
     lines_fini(&output->lines);
     mem_free(output->batch);

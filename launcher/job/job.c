@@ -27,6 +27,7 @@
 #include "launcher/job/root_cause.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/link.h"
+#include "launcher/session/loop.h"
 #include "launcher/signals.h"
 
 enum {
@@ -557,9 +558,7 @@ static int job_end(struct job *job)
         signals_let_all(); /* a reader may never come, and nothing else is left to end */
     }
     console_close(&job->console);
-    if (job->signals.fd >= 0) {
-        (void)close(job->signals.fd);
-    }
+    fd_close(&job->signals.fd);
     loop_fini(&job->loop);
     mem_free(job);
     return exit_status;

@@ -65,14 +65,6 @@ static tutti_status open_input(int ends[2])
     return TUTTI_OK;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
-    }
-}
-
 tutti_status launcher_process_start(struct launcher_process *launcher,
         char *const *command, char *const *environment)
 {
@@ -94,9 +86,9 @@ tutti_status launcher_process_start(struct launcher_process *launcher,
     }
     plan.input = input[0];
     status = child_start(&plan, &child);
-    close_fd(&input[0]);
+    fd_close(&input[0]);
     if (status != TUTTI_OK) {
-        close_fd(&input[1]);
+        fd_close(&input[1]);
         return status;
     }
     launcher->pid = child.pid;
@@ -150,10 +142,10 @@ void launcher_process_fini(struct launcher_process *launcher)
         (void)waitpid(launcher->pid, &status, 0);
     }
     guardian_dismiss(launcher->guardian_fd);
-    close_fd(&launcher->pidfd);
-    close_fd(&launcher->output);
-    close_fd(&launcher->errors);
-    close_fd(&launcher->input);
+    fd_close(&launcher->pidfd);
+    fd_close(&launcher->output);
+    fd_close(&launcher->errors);
+    fd_close(&launcher->input);
     *launcher = launcher_process_none;
 }
 

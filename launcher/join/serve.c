@@ -23,6 +23,7 @@
 #include "launcher/join/command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
+#include "launcher/session/loop.h"
 #include "launcher/session/sockets.h"
 #include "launcher/signals.h"
 
@@ -431,9 +432,7 @@ tutti_status join_serve(const struct placement *placement, int timeout_s)
     for (size_t i = 0; i < COMMANDS_MAX; i++) {
         command_fini(&server->commands[i]);
     }
-    if (server->signals >= 0) {
-        (void)close(server->signals);
-    }
+    fd_close(&server->signals);
     session_fini(&server->session);
     loop_fini(&server->loop);
     mem_free(server);

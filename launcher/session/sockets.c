@@ -253,9 +253,7 @@ int connect_any(struct connect_addresses *addresses, int64_t deadline)
         }
     }
     for (size_t i = 0; i < attempts.count; i++) {
-        if (attempts.polled[i].fd >= 0) {
-            (void)close(attempts.polled[i].fd);
-        }
+        fd_close(&attempts.polled[i].fd);
     }
     errno = attempts.pending > 0 ? ETIMEDOUT : attempts.reason;
     return connected;
