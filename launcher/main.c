@@ -63,7 +63,7 @@ static int show(FILE *file, const struct launch_command *command)
 }
 
 /* Flags that have no effect. */
-static void tell_notes(const struct options *options)
+static void print_notes(const struct options *options)
 {
     for (size_t i = 0; i < options->notes.count; i++) {
         (void)fprintf(stderr, "tuttirun: %s\n", options->notes.items[i]);
@@ -179,7 +179,8 @@ static tutti_status export_roles(
     return arguments_status(&options->export);
 }
 
-static void say_place(const struct options *options, const struct placement *placement)
+static void print_place(
+        const struct options *options, const struct placement *placement)
 {
     char text[ERROR_TEXT_MAX];
 
@@ -260,7 +261,7 @@ static tutti_status place_ranks(
         status = export_roles(options, placement);
     }
     if (status == TUTTI_OK && (options->verbose || options->dry_run)) {
-        say_place(options, placement);
+        print_place(options, placement);
     }
     return status;
 }
@@ -338,13 +339,13 @@ static int obey(struct options *options)
                                                                    : report();
     }
     if (options->check) {
-        tell_notes(options);
+        print_notes(options);
         return check_run(options, environ);
     }
     if (options->show_binding != NULL) {
         return bind_show(options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     }
-    tell_notes(options);
+    print_notes(options);
     return run(options);
 }
 

@@ -247,7 +247,7 @@ static void reshape(struct elastic *elastic, struct job *job)
     elastic->look_at = members_next_return(&elastic->members, now);
     elastic->has_changed = false;
     if ((lost && ranks >= elastic->options->min_np) || ranks > elastic->now.np) {
-        console_say(&job->console, "tuttirun",
+        console_print(&job->console, "tuttirun",
                 "hosts have %s: the ranks are told to leave and be started anew, %d of "
                 "them",
                 lost ? "changed" : "come", ranks);

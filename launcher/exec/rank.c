@@ -88,7 +88,7 @@ struct rank_place rank_read(char *const *environment)
     return rank;
 }
 
-void rank_tell_horovod(const struct rank_place *rank, struct arguments *environment)
+void rank_export_horovod(const struct rank_place *rank, struct arguments *environment)
 {
     const struct {
         const char *name;

@@ -104,9 +104,9 @@ static void build_environment(
     if (!environment->failed) {
         set_timeline(environment, supervisor->uplink.orders.generation);
     }
-    network_tell_program(environment);
-    mpi_collectives_tell_program(environment);
-    rank_tell_horovod(&supervisor->plan->rank, environment);
+    network_export(environment);
+    mpi_collectives_export(environment);
+    rank_export_horovod(&supervisor->plan->rank, environment);
 }
 
 static void add_failure_page(

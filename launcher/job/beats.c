@@ -233,7 +233,7 @@ static void report_doubt(
     (void)snprintf(text, sizeof text, "rank %d on host %s%s %s %s%s", link->rank, host,
             more, doubt_words(old, doubt), took, limit);
     if (++news->hosts <= NEWS_MAX) {
-        console_say(&job->console, "tuttirun", "%s", text);
+        console_print(&job->console, "tuttirun", "%s", text);
     }
     if (!is_over) {
         (void)snprintf(news->doubt, sizeof news->doubt, "%s", text);
@@ -244,7 +244,7 @@ static void report_doubt(
 static void send_news(struct job *job, const struct news *news)
 {
     if (news->hosts > NEWS_MAX) {
-        console_say(&job->console, "tuttirun", "the same of %d more hosts",
+        console_print(&job->console, "tuttirun", "the same of %d more hosts",
                 news->hosts - NEWS_MAX);
     }
     if (news->hosts > 0 && (news->doubt[0] != '\0' || !any_doubt(job))) {

@@ -257,7 +257,7 @@ void console_lines(struct console *console, int stream,
     console_flush(console);
 }
 
-void console_say(struct console *console, const char *who, const char *format, ...)
+void console_print(struct console *console, const char *who, const char *format, ...)
 {
     char line[SAY_MAX];
     char mark[CONSOLE_MARK_MAX];

@@ -107,7 +107,7 @@ void flow_show_launcher(struct job *job)
 
     for (size_t i = size_max(job->launcher.shown, first);
             i < job->launcher.output.count; i++) {
-        console_say(&job->console, job->launcher.name, "%s",
+        console_print(&job->console, job->launcher.name, "%s",
                 launcher_output_line(&job->launcher.output, i - first));
     }
     job->launcher.shown = job->launcher.output.count;
@@ -497,11 +497,11 @@ void flow_signal(struct job *job, int number)
         return;
     }
     if (number == SIGTSTP) {
-        if (!job->signals.said_suspend) {
-            console_say(&job->console, "tuttirun",
+        if (!job->signals.noted_suspend) {
+            console_print(&job->console, "tuttirun",
                     "a job cannot be suspended: its heartbeats would stop");
         }
-        job->signals.said_suspend = true;
+        job->signals.noted_suspend = true;
         return;
     }
     exit_text_signal(number, words, sizeof words);

@@ -114,7 +114,7 @@ static void admit(
 }
 
 /* It stays a stranger of the server: as a member it is the hub's. */
-static void hear_guest(struct server_link *link, struct meet_hello *said)
+static void take_guest(struct server_link *link, struct meet_hello *said)
 {
     struct gathering *all = link->server->owner;
     char texts[JOIN_HELLO_TEXTS_MAX];
@@ -254,7 +254,7 @@ tutti_status join_gather(struct placement *placement, int timeout_s, int slots_p
     all->placement = placement;
     all->loop.epoll = -1;
     all->server = (struct server){ .protocol = &join_protocol,
-        .hello = hear_guest,
+        .hello = take_guest,
         .owner = all,
         .awaited = (size_t)placement->join.nodes,
         .secret = placement->join.secret,

@@ -4,7 +4,7 @@
  * socket never blocks. Who accepted or made the connection owns the session.
  *
  *   sockets.h               how a connection is made
- *   meet.h, proof.h         how its sides show each other that they know the secret
+ *   meet.h, proof.h         how its sides prove that they know the secret
  *   loop.h                  what the process waits with
  */
 #ifndef TUTTI_LAUNCHER_SESSION_SESSION_H

@@ -131,7 +131,7 @@ static void start_member(struct check_hosts *checked, struct check_host *member)
 static void ask_clock(struct check_host *member)
 {
     talk_asked(&member->talk, real_ns());
-    process_tell(&member->process, "clock\n", strlen("clock\n"));
+    process_write(&member->process, "clock\n", strlen("clock\n"));
 }
 
 static void note_pair(struct check_hosts *checked, const struct tried_pair *pair)
@@ -146,7 +146,7 @@ static void note_pair(struct check_hosts *checked, const struct tried_pair *pair
 }
 
 /* Takes what the agent of a host said. */
-static void hear_member(struct check_hosts *checked, size_t i)
+static void read_member(struct check_hosts *checked, size_t i)
 {
     struct check_host *member = &checked->members[i];
     struct tried_pair pair = { .from = i };
@@ -180,7 +180,7 @@ static void turn(struct check_hosts *checked, int64_t until_ns)
     (void)loop_turn(&checked->loop, until_ns);
     for (size_t i = 0; i < checked->count; i++) {
         if (checked->members[i].started_ns != 0) {
-            hear_member(checked, i);
+            read_member(checked, i);
         }
     }
 }
@@ -308,11 +308,11 @@ static void tell_peers(struct check_hosts *checked, size_t from)
                 checked->members[to].talk.state != TALK_OVER) {
             len = snprintf(line, sizeof line, "to %zu %" PRIu64 " %" PRIu64 " %s\n", to,
                     peer->facts.nonce, peer->facts.port, peer->address);
-            process_tell(&member->process, line, (size_t)len);
+            process_write(&member->process, line, (size_t)len);
         }
     }
     talk_go(&member->talk);
-    process_tell(&member->process, "go\n", strlen("go\n"));
+    process_write(&member->process, "go\n", strlen("go\n"));
 }
 
 static bool is_pairing(const struct check_hosts *checked)

@@ -336,10 +336,10 @@ UNIT_TEST(test_horovod_is_told_what_is_known)
     };
     struct arguments list = { .items = NULL };
 
-    rank_tell_horovod(&rank, &list);
+    rank_export_horovod(&rank, &list);
     assert_null(list.items);
     (void)words_set(&list, outer);
-    rank_tell_horovod(&rank, &list);
+    rank_export_horovod(&rank, &list);
     assert_string_equal(environment_get(list.items, "HOROVOD_RANK"), "3");
     assert_string_equal(environment_get(list.items, "HOROVOD_SIZE"), "8");
     assert_string_equal(environment_get(list.items, "HOROVOD_LOCAL_RANK"), "0");
@@ -369,8 +369,8 @@ UNIT_TEST(test_what_is_too_much_is_counted)
     }
     assert_int_equal(passed, 10);
     assert_true(rate_due(&rate) == 5 + second);
-    assert_int_equal(rate_told(&rate), 20);
-    assert_int_equal(rate_told(&rate), 0);
+    assert_int_equal(rate_take_dropped(&rate), 20);
+    assert_int_equal(rate_take_dropped(&rate), 0);
     assert_true(rate_due(&rate) == INT64_MAX);
 }
 
