@@ -91,15 +91,6 @@ UNIT_TEST(test_a_hello_is_read_back)
     wire_writer_fini(&out);
 }
 
-UNIT_TEST(test_keys_are_compared_whole)
-{
-    assert_true(join_same_key("", ""));
-    assert_true(join_same_key("abc", "abc"));
-    assert_false(join_same_key("abc", "abd"));
-    assert_false(join_same_key("abc", "ab"));
-    assert_false(join_same_key("", "a"));
-}
-
 #define SECRET "0123456789abcdef"
 
 /* Reads a file of this text and mode. */
