@@ -22,7 +22,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "base/metrics.h"
+#include "observe/metrics.h"
 
 /**
  * The process set of a batch; facts equal on all its ranks, but for `rank`. While ranks have
@@ -213,10 +213,10 @@ struct op_link {
     double bytes_per_us; /* each way, while both are used                              */
 };
 
-/** What time goes into, for a timeline (run/timeline.h). By the engine's thread. */
+/** What time goes into, for a timeline (observe/timeline.h). By the engine's thread. */
 struct op_spent {
     bool is_asked; /* somebody wants to know now                            */
-    int64_t reduce_ns; /* of reductions, ever, while it was asked            */
+    int64_t reduce_ns; /* of reductions, since it is asked                   */
 };
 
 /** What a backend gets to work with; borrowed until close(). */

@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/passing.h"
-#include "base/recorder.h"
 #include "launcher/session/loop.h"
 #include "launcher/session/proof.h"
+#include "observe/recorder.h"
 
 enum {
     RANKS_MAX = 1 << 14, /* of a host */

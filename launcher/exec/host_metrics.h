@@ -1,7 +1,7 @@
 /*
  * The metrics of all ranks of a host, told by one supervisor: that of local rank 0. The others
  * give it a descriptor of their rank's recording, from which it reads the counters
- * (base/metrics.h) whenever somebody asks, also of a rank that has died.
+ * (observe/metrics.h) whenever somebody asks, also of a rank that has died.
  *
  * It serves them over HTTP (--metrics-port) and writes them to a file now and then
  * (--metrics-file). What goes wrong is a note for the console, and no more.
@@ -16,9 +16,9 @@
 
 #include <tutti/tutti.h>
 
-#include "base/metrics.h"
 #include "launcher/exec/rank.h"
 #include "launcher/session/http.h"
+#include "observe/metrics.h"
 
 /** What --metrics-port, --metrics-address, --metrics-file and --metrics-interval say. */
 struct metrics_orders {

@@ -107,7 +107,7 @@ struct supervisor_leftovers {
     char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment */
 };
 
-/** The recording of the rank (base/recorder.h). */
+/** The recording of the rank (observe/recorder.h). */
 struct supervisor_recording {
     int fd; /* -1: there is none                                          */
     bool was_sent; /* as it was when the job began to end                 */

@@ -1,5 +1,5 @@
 /*
- * The rank's recording (base/recorder.h), and what its process does, for tuttirun. The recording is
+ * The rank's recording (observe/recorder.h), and what its process does, for tuttirun. The recording is
  * memory that the program has inherited; it is read as a file, so that a program that cuts it
  * short does no harm.
  */
@@ -16,12 +16,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/recorder.h"
 #include "launcher/arguments.h"
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor.h"
 #include "launcher/session/loop.h"
+#include "observe/recorder.h"
 
 enum {
     RECORDING_MAX = 1 << 27,

@@ -1,5 +1,5 @@
 /*
- * The recordings of ranks (base/recorder.h) as tuttirun collects them: into the directory of the
+ * The recordings of ranks (observe/recorder.h) as tuttirun collects them: into the directory of the
  * parameter record_dir, else a new one in /tmp, when a rank has reported a stall, when somebody
  * asks, and when the job fails. They are kept when it has failed; when a signal to
  * tuttirun has ended it, only where a directory was named.
@@ -49,7 +49,7 @@ void recordings_drop(struct job *job);
 TUTTI_MUST_USE tutti_status recordings_ask_process(int pid);
 
 /*
- * Timelines of ranks (lib/run/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
+ * Timelines of ranks (lib/observe/timeline.h), as tuttirun sees them: SIGUSR2 to it begins and ends them
  * in all ranks, and FILE.json is made of them when the job ends.
  */
 

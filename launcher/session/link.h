@@ -16,7 +16,7 @@
  *        <-------------------------  SIGNAL    to be given to the program
  *        <-------------------------  LOOK      what does the program do?
  *        <-------------------------  TIMELINE  to the library: begins, or ends, its timeline
- *     RECORDING ---------------------->        in parts (base/recorder.h): when asked, after a
+ *     RECORDING ---------------------->        in parts (observe/recorder.h): when asked, after a
  *                                              stall, and when the program or the job fails
  *     METRICS ------------------------>        every second, where WELCOME asks for it
  *     EXITED ------------------------->        how the program ended
@@ -134,7 +134,7 @@ struct link_recording {
     struct link_text bytes; /* what no part has is zero                 */
 };
 
-/** What a rank has counted so far (base/metrics.h). */
+/** What a rank has counted so far (observe/metrics.h). */
 struct link_metrics {
     uint64_t time; /* supervisor's clock */
     uint64_t steps, bytes, wait_ns, lead_ns;

@@ -3,9 +3,9 @@
  */
 #include "agree/announce.h"
 
-#include "agree/arrivals.h"
 #include "agree/joined.h"
 #include "agree/names.h"
+#include "agree/plans.h"
 #include "agree/protocol.h"
 #include "agree/tally.h"
 #include "base/mem.h"

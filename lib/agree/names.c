@@ -1,5 +1,5 @@
 /*
- * The negotiator's table of names.
+ * The table of names.
  *
  * A tensor is on exactly one of the lists `active` (a round is running) and, when it has
  * no number, `idle`; numbered tensors outside a round are on neither. At the coordinator
@@ -16,6 +16,8 @@
 
 /* Names without a number that are remembered between rounds. */
 #define IDLE_NAMES_MAX 4096
+/* Of those, looked at when there is one too many: some may be held. */
+#define LOOKS_MAX 8
 
 uint64_t request_hash(int collective, const char *name, size_t name_len)
 {
@@ -74,12 +76,6 @@ static void list_remove(struct tensor_list *list, struct tensor_state *tensor)
     }
     *links = (struct tensor_links){ 0 };
     list->count--;
-}
-
-struct tensor_state *tensor_find(
-        const struct negotiator *negotiator, const struct name_ref *ref)
-{
-    return map_find(&negotiator->names.by_name, ref->hash, tensor_matches, ref);
 }
 
 struct tensor_state *tensor_by_number(
@@ -172,15 +168,34 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
     }
     row_counts_free(negotiator, tensor);
     tensor_drop_held(tensor);
+    if (tensor->user != NULL) {
+        negotiator->config.forget(negotiator->config.user, tensor->user);
+    }
     meta_fini(&tensor->meta);
     bitset_fini(&tensor->round.who);
     mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
 
-struct tensor_state *tensor_get(
+static void names_lock(const struct negotiator *negotiator)
+{
+    if (negotiator->config.lock != NULL) {
+        pthread_mutex_lock(negotiator->config.lock);
+    }
+}
+
+static void names_unlock(const struct negotiator *negotiator)
+{
+    if (negotiator->config.lock != NULL) {
+        pthread_mutex_unlock(negotiator->config.lock);
+    }
+}
+
+/* Locked. */
+static struct tensor_state *find_or_add(
         struct negotiator *negotiator, const struct name_ref *ref)
 {
-    struct tensor_state *tensor = tensor_find(negotiator, ref);
+    struct tensor_state *tensor =
+            map_find(&negotiator->names.by_name, ref->hash, tensor_matches, ref);
 
     if (tensor != NULL) {
         return tensor;
@@ -189,14 +204,68 @@ struct tensor_state *tensor_get(
     if (tensor == NULL) {
         return NULL;
     }
-    if (tensor->tally != NULL) {
-        tensor->tally->decided_at = negotiator->names.forgotten_at;
-    }
     if (!map_insert(&negotiator->names.by_name, ref->hash, tensor)) {
         tensor_free(negotiator, tensor);
         return NULL;
     }
+    return tensor;
+}
+
+void names_remove(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    (void)map_remove(&negotiator->names.by_name, tensor->hash, tensor);
+    tensor_free(negotiator, tensor);
+}
+
+struct tensor_state *names_hold(
+        struct negotiator *negotiator, const struct name_ref *ref)
+{
+    struct tensor_state *tensor = find_or_add(negotiator, ref);
+
+    if (tensor != NULL) {
+        tensor->holds++;
+    }
+    return tensor;
+}
+
+/* The negotiator sees it for the first time. Locked, or the name is held. */
+static void meet(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (tensor->met) {
+        return;
+    }
+    tensor->met = true;
+    if (tensor->tally != NULL) {
+        tensor->tally->decided_at = negotiator->names.forgotten_at;
+    }
     list_append(&negotiator->names.idle, tensor);
+}
+
+struct tensor_state *tensor_find(
+        const struct negotiator *negotiator, const struct name_ref *ref)
+{
+    struct tensor_state *tensor;
+
+    names_lock(negotiator);
+    tensor = map_find(&negotiator->names.by_name, ref->hash, tensor_matches, ref);
+    if (tensor != NULL && !tensor->met) {
+        tensor = NULL;
+    }
+    names_unlock(negotiator);
+    return tensor;
+}
+
+struct tensor_state *tensor_get(
+        struct negotiator *negotiator, const struct name_ref *ref)
+{
+    struct tensor_state *tensor;
+
+    names_lock(negotiator);
+    tensor = find_or_add(negotiator, ref);
+    if (tensor != NULL) {
+        meet(negotiator, tensor);
+    }
+    names_unlock(negotiator);
     return tensor;
 }
 
@@ -204,18 +273,12 @@ struct tensor_state *tensor_of(
         struct negotiator *negotiator, const struct request *request)
 {
     const struct name_ref ref = request_ref(request);
-    struct tensor_memo *memo = request->memo;
-    struct tensor_state *tensor;
 
-    if (memo != NULL && memo->freed == negotiator->names.freed + 1) {
-        return memo->tensor;
+    if (request->tensor == NULL) {
+        return tensor_get(negotiator, &ref);
     }
-    tensor = tensor_get(negotiator, &ref);
-    if (memo != NULL && tensor != NULL) {
-        *memo = (struct tensor_memo){ .tensor = tensor,
-            .freed = negotiator->names.freed + 1 };
-    }
-    return tensor;
+    meet(negotiator, request->tensor);
+    return request->tensor;
 }
 
 static void start_clock(struct negotiator *negotiator, struct tensor_state *tensor)
@@ -243,26 +306,36 @@ void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor)
     start_clock(negotiator, tensor);
 }
 
+/* Locked. One that is held stays, as if it were new. */
 static void drop_oldest_idle(struct negotiator *negotiator)
 {
     struct tensor_state *oldest = negotiator->names.idle.first;
 
+    list_remove(&negotiator->names.idle, oldest);
+    if (oldest->holds > 0) {
+        list_append(&negotiator->names.idle, oldest);
+        return;
+    }
     if (oldest->tally != NULL &&
             oldest->tally->decided_at > negotiator->names.forgotten_at) {
         negotiator->names.forgotten_at = oldest->tally->decided_at;
     }
     negotiator->names.freed++;
-    list_remove(&negotiator->names.idle, oldest);
-    (void)map_remove(&negotiator->names.by_name, oldest->hash, oldest);
-    tensor_free(negotiator, oldest);
+    names_remove(negotiator, oldest);
 }
 
 static void make_idle(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     list_append(&negotiator->names.idle, tensor);
-    if (negotiator->names.idle.count > IDLE_NAMES_MAX) {
+    if (negotiator->names.idle.count <= IDLE_NAMES_MAX) {
+        return;
+    }
+    names_lock(negotiator);
+    for (int i = 0; i < LOOKS_MAX && negotiator->names.idle.count > IDLE_NAMES_MAX;
+            i++) {
         drop_oldest_idle(negotiator);
     }
+    names_unlock(negotiator);
 }
 
 static void clear_submission(struct tensor_state *tensor)

@@ -1,5 +1,9 @@
 /*
- * The negotiator's table of names: internal to lib/agree.
+ * The table of names of a process set: those that this rank's threads submit, and those that
+ * others announce. Threads may share it: it is read and changed under the lock of the
+ * configuration, by the functions here that say so under "threads"; all else in an entry is the
+ * negotiator's, which looks a name up when a message has it, and finds what is submitted by the
+ * pointer in the request.
  */
 #ifndef TUTTI_AGREE_NAMES_H
 #define TUTTI_AGREE_NAMES_H
@@ -13,6 +17,15 @@ struct name_ref {
     const char *name;
     size_t name_len;
 };
+
+static inline struct name_ref name_ref(
+        int collective, const char *name, size_t name_len)
+{
+    return (struct name_ref){ .hash = request_hash(collective, name, name_len),
+        .collective = collective,
+        .name = name,
+        .name_len = name_len };
+}
 
 static inline struct name_ref request_ref(const struct request *request)
 {
@@ -80,6 +93,25 @@ bool name_get(struct wire_reader *in, struct name_ref *ref);
 /** Writes them. */
 void name_put(struct wire_writer *out, const struct name_ref *ref);
 
+/* Threads: the lock is held. */
+
+/** Finds or adds a name, which is not forgotten until names_let_go(); NULL: no memory. */
+struct tensor_state *names_hold(
+        struct negotiator *negotiator, const struct name_ref *ref);
+/** For names_let_go(). */
+void names_remove(struct negotiator *negotiator, struct tensor_state *tensor);
+static inline void names_let_go(
+        struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    tensor->holds--;
+    /* What the negotiator has met, it forgets itself. */
+    if (tensor->holds == 0 && !tensor->met) {
+        names_remove(negotiator, tensor);
+    }
+}
+
+/* The negotiator: the lock is not held. */
+
 /** The tensor of a name, or NULL. */
 struct tensor_state *tensor_find(
         const struct negotiator *negotiator, const struct name_ref *ref);
@@ -90,7 +122,7 @@ struct tensor_state *tensor_by_number(
 struct tensor_state *tensor_get(
         struct negotiator *negotiator, const struct name_ref *ref);
 
-/** The same for a submission; remembers it in its memo. */
+/** The same for a submission. */
 struct tensor_state *tensor_of(
         struct negotiator *negotiator, const struct request *request);
 

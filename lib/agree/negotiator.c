@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "agree/announce.h"
-#include "agree/arrivals.h"
 #include "agree/groups.h"
 #include "agree/joined.h"
 #include "agree/log.h"
@@ -113,7 +112,8 @@ tutti_status negotiator_cancel(
         struct negotiator *negotiator, const struct request *request)
 {
     const struct name_ref ref = request_ref(request);
-    struct tensor_state *tensor = tensor_find(negotiator, &ref);
+    struct tensor_state *tensor =
+            request->tensor != NULL ? request->tensor : tensor_find(negotiator, &ref);
 
     if (tensor == NULL || !tensor->own.pending ||
             tensor->own.local->cookie != request->cookie) {

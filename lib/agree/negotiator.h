@@ -1,7 +1,7 @@
 /*
  * The negotiator: ranks agree, within one process set, on which tensors all of them have
- * submitted. A pure state machine: events in, actions and outcomes out; no clock, no I/O,
- * no locks. The library, the simulator and the scale model run the same object file. How it
+ * submitted. A pure state machine: events in, actions and outcomes out; no clock, no I/O, and
+ * no locks but one of its caller's around the table of names. The library, the simulator and the scale model run the same object file. How it
  * works, and what each file does: docs/design/negotiation.md; plans: docs/design/plan.md.
  *
  * In short: a rank announces a tensor to its parent in the set's tree (tree.h), by name at
@@ -26,6 +26,7 @@
 #ifndef TUTTI_AGREE_NEGOTIATOR_H
 #define TUTTI_AGREE_NEGOTIATOR_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,6 +80,11 @@ struct negotiator_config {
     tutti_status (*keep)(void *user, const struct carried_key *key,
             const uint8_t *bytes, size_t len);
     void *user;
+
+    /* With threads that share the names (names.h); zeroed: there are none. */
+    pthread_mutex_t *lock;
+    void (*forget)(
+            void *user, void *theirs); /* a name goes, and tensor_state.user; locked */
 };
 
 /** What a member contributed to an epoch that this rank has not read of. */
@@ -128,11 +134,12 @@ struct failed_group {
 
 /** Names and their numbers at this rank. */
 struct names {
-    struct map by_name; /* (collective, name) -> tensor; owns the tensors */
+    struct map
+            by_name; /* (collective, name) -> tensor; owns the tensors; config.lock */
     struct map by_number; /* number -> tensor */
     struct tensor_list active; /* in a round */
     struct tensor_list idle; /* no number, not in a round; oldest is dropped */
-    uint64_t freed; /* tensors that are gone */
+    uint64_t freed; /* tensors that it knew and that are gone */
 
     /* coordinator */
     struct tensor_list numbered; /* by last use */

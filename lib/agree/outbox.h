@@ -17,12 +17,6 @@
 struct negotiator;
 struct tensor_state;
 
-/** Where a negotiator found a name last, so that it need not look for it. Zeroed: nowhere. */
-struct tensor_memo {
-    struct tensor_state *tensor;
-    uint64_t freed; /* 1 + names that it had forgotten by then */
-};
-
 /** One submission of this rank. Everything is borrowed until its outcome. */
 struct request {
     int collective; /* tutti_collective or meta_collective */
@@ -31,7 +25,8 @@ struct request {
     uint64_t hash; /* request_hash() of the two above */
     struct meta meta;
     void *cookie; /* handed back in the outcome; not NULL */
-    struct tensor_memo *memo; /* of this name with this negotiator; NULL: none */
+    struct tensor_state
+            *tensor; /* of the name, held (names_hold()); NULL: it is looked up */
     int priority; /* of this rank; not agreed on */
 };
 

@@ -3,9 +3,9 @@
  */
 #include "agree/plan.h"
 
-#include "agree/arrivals.h"
 #include "agree/names.h"
 #include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* The timer while nobody waits or polls here. */
@@ -13,10 +13,87 @@
 /* It grows with the longest time between two submissions, but not beyond this. */
 #define TIMER_MAX_NS INT64_C(1000000000)
 #define TIMER_GAPS 4
+/* Beside the exit of an arrival in a message. */
+#define ARRIVAL_LEAVES 0x80
+
+/** An arrival in a message. */
+struct arrival_message {
+    uint32_t lane;
+    uint64_t epoch;
+    struct plan *plan; /* that it is about; NULL: there is none of that epoch */
+    struct arrival arrival;
+};
 
 static struct plan_batch *batch_of(const struct plan *plan, uint64_t index)
 {
     return &plan->batches[index % plan->batch_count];
+}
+
+/* ------------------------------------------------------ arrivals in messages */
+
+static void arrival_put(
+        struct wire_writer *out, const struct plan *plan, const struct arrival *arrival)
+{
+    wire_put_varint(out, plan->lane);
+    wire_put_varint(out, plan->epoch);
+    wire_put_varint(out, arrival->count);
+    wire_put_u8(out, (uint8_t)(arrival->why | (arrival->leaves ? ARRIVAL_LEAVES : 0)));
+    wire_put_varint(out, arrival->item);
+    wire_put_varint(out, (uint64_t)arrival->member);
+}
+
+/* False: malformed. */
+static bool arrival_get(const struct negotiator *negotiator, struct wire_reader *in,
+        struct arrival_message *message)
+{
+    const uint64_t number = wire_get_varint(in);
+    const uint64_t epoch = wire_get_varint(in);
+    const uint64_t count = wire_get_varint(in);
+    const uint8_t reason = wire_get_u8(in);
+    const uint8_t why = reason & (ARRIVAL_LEAVES - 1);
+    const uint64_t item = wire_get_varint(in);
+    const uint64_t member = wire_get_varint(in);
+    const struct plan_lane *lane;
+    struct plan *plan;
+
+    if (!wire_ok(in) || number == 0 || number >= (uint64_t)negotiator->config.lanes ||
+            why >= PLAN_EXIT_COUNT || item >= PLAN_ITEMS_MAX ||
+            member >= (uint64_t)negotiator->config.size) {
+        return false;
+    }
+    lane = &negotiator->plans.lanes[number];
+    plan = lane->next != NULL && lane->next->epoch == epoch ? lane->next
+                                                            : lane->current;
+    if (plan != NULL && plan->epoch != epoch) {
+        plan = NULL;
+    }
+    *message = (struct arrival_message){ .lane = (uint32_t)number,
+        .epoch = epoch,
+        .plan = plan,
+        .arrival = { .count = count,
+                .why = (enum plan_exit)why,
+                .item = (uint32_t)item,
+                .member = (int)member,
+                .leaves = (reason & ARRIVAL_LEAVES) != 0 } };
+    return epoch <= lane->epoch + (negotiator->config.direct ? 1 : 0) &&
+            (plan == NULL || item < plan->item_count);
+}
+
+/* Tells all members what this rank has contributed: it arrived at `batch`, or an exit (NULL). */
+static void direct_put(struct negotiator *negotiator, const struct plan *plan,
+        const struct arrival *arrival, const struct plan_batch *batch)
+{
+    struct wire_writer *out = &negotiator->outbox.direct;
+
+    if (out->len == 0) {
+        wire_put_u8(out, KIND_ARRIVALS);
+    }
+    arrival_put(out, plan, arrival);
+    if (batch != NULL && negotiator->config.carry != NULL) {
+        negotiator->config.carry(negotiator->config.user, plan, batch, out);
+    } else {
+        wire_put_varint(out, 0);
+    }
 }
 
 /* -------------------------------------------------------------- contributing */
@@ -435,4 +512,299 @@ tutti_status plans_tick(struct negotiator *negotiator)
         }
     }
     return status;
+}
+
+/* --------------------------------------------------- arrivals to every member */
+
+/*
+ * Straight to every member, in sets of a few members that do not share memory: one
+ * message in place of the way up the tree and down again.
+ *
+ * Each contribution is told once, in order, so an arrival only grows. The operands of a small
+ * batch come with the arrival, as bytes that mean nothing here (negotiator_config.carry).
+ * A member may have read a PLAN entry before this rank has: what it tells of that epoch is
+ * kept until this rank reads it, too. It cannot be two epochs ahead, because a lane gets its
+ * next PLAN entry when all have entered the last epoch.
+ */
+
+static struct early_arrival *early_of(
+        const struct negotiator *negotiator, uint32_t lane, int member)
+{
+    return &negotiator->plans.early[(int)lane * negotiator->config.size + member];
+}
+
+static tutti_status direct_flush(struct negotiator *negotiator)
+{
+    struct wire_writer *out = &negotiator->outbox.direct;
+    tutti_status status = TUTTI_OK;
+
+    if (out->failed) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+    }
+    for (int m = 0; m < negotiator->config.size && out->len > 0 && status == TUTTI_OK;
+            m++) {
+        if (m != negotiator->config.rank) {
+            status = action_add(negotiator, ACTION_SEND, m, out->data, out->len);
+        }
+    }
+    wire_writer_reset(out);
+    return status;
+}
+
+/* A contribution is the next one of its member: counts grow, and an exit is the last. */
+static bool follows(const struct arrival *arrival, const struct arrival *known)
+{
+    return known->why == PLAN_EXIT_NONE && arrival->count >= known->count;
+}
+
+static tutti_status take(
+        struct negotiator *negotiator, int from, const struct arrival_message *message)
+{
+    const struct arrival *arrival = &message->arrival;
+    struct plan *plan = message->plan;
+
+    if (plan == NULL && message->epoch > negotiator->plans.lanes[message->lane].epoch) {
+        struct early_arrival *early = early_of(negotiator, message->lane, from);
+
+        *early = (struct early_arrival){ .epoch = message->epoch, .arrival = *arrival };
+        return TUTTI_OK;
+    }
+    if (plan == NULL) {
+        return TUTTI_OK;
+    }
+    if (!follows(arrival, &plan->arrivals[from]) || arrival->member != from) {
+        return malformed(negotiator, "arrival", from);
+    }
+    plan->arrivals[from] = *arrival;
+    plan->common.leaves = plan->common.leaves || arrival->leaves;
+    return plan_advance(negotiator, plan);
+}
+
+/* Operands of an epoch that is over are dropped. */
+static tutti_status keep_operands(struct negotiator *negotiator, int from,
+        const struct arrival_message *message, struct wire_reader *in)
+{
+    const uint64_t len = wire_get_varint(in);
+    const uint8_t *bytes = len <= wire_left(in) ? wire_get_bytes(in, len) : NULL;
+
+    if (!wire_ok(in) || (len > 0 && (bytes == NULL || message->arrival.count == 0))) {
+        return malformed(negotiator, "arrival", from);
+    }
+    if (len == 0 || negotiator->config.keep == NULL ||
+            (message->plan == NULL &&
+                    message->epoch <= negotiator->plans.lanes[message->lane].epoch)) {
+        return TUTTI_OK;
+    }
+    return negotiator->config.keep(negotiator->config.user,
+            &(struct carried_key){ .lane = message->lane,
+                    .epoch = message->epoch,
+                    .index = message->arrival.count - 1,
+                    .member = from },
+            bytes, len);
+}
+
+tutti_status direct_receive(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    while (wire_left(in) > 0) {
+        struct arrival_message message;
+        tutti_status status;
+
+        if (!arrival_get(negotiator, in, &message)) {
+            return malformed(negotiator, "arrival", from);
+        }
+        status = keep_operands(negotiator, from, &message, in);
+        if (status == TUTTI_OK) {
+            status = take(negotiator, from, &message);
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+void direct_begin_epoch(struct negotiator *negotiator, struct plan *plan)
+{
+    for (int m = 0; m < negotiator->config.size; m++) {
+        const struct early_arrival *early = early_of(negotiator, plan->lane, m);
+
+        if (early->epoch == plan->epoch && early->arrival.item < plan->item_count) {
+            plan->arrivals[m] = early->arrival;
+            plan->common.leaves = plan->common.leaves || early->arrival.leaves;
+        }
+    }
+}
+
+/* ------------------------------------------------- arrivals along the tree */
+
+/*
+ * Messages along the tree, in sets whose members do not share memory: each node
+ * tells its parent how far all of its subtree has come, and the coordinator tells all.
+ *
+ * Messages of former epochs are under way when the next one begins, and are ignored.
+ */
+
+/* How far this rank and all below it have come. */
+static struct arrival subtree_arrival(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    struct arrival least = plan_own_arrival(negotiator, plan);
+    bool leaves = least.leaves;
+
+    for (int c = 0; c < negotiator->tree.child_count; c++) {
+        const struct arrival *arrival = &plan->arrivals[c];
+
+        if (arrival->count < least.count ||
+                (arrival->count == least.count && least.why == PLAN_EXIT_NONE)) {
+            least = *arrival;
+        }
+        leaves = leaves || arrival->leaves;
+    }
+    least.leaves = leaves;
+    return least;
+}
+
+static bool is_news(const struct arrival *arrival, const struct arrival *told)
+{
+    return arrival->count != told->count || arrival->why != told->why ||
+            arrival->leaves != told->leaves;
+}
+
+tutti_status arrivals_receive_up(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    struct arrival_message message;
+
+    if (!arrival_get(negotiator, in, &message)) {
+        return malformed(negotiator, "arrival", from);
+    }
+    if (message.plan != NULL) {
+        message.plan->arrivals[tree_child_index(&negotiator->tree, from)] =
+                message.arrival;
+        negotiator->plans.arrivals_dirty = true;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status arrivals_receive_down(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    tutti_status status = forward_down(negotiator, in->data, in->len);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    while (wire_left(in) > 0) {
+        struct arrival_message message;
+
+        if (!arrival_get(negotiator, in, &message)) {
+            return malformed(negotiator, "arrival", from);
+        }
+        if (message.plan == NULL) {
+            continue;
+        }
+        message.plan->common = message.arrival;
+        status = plan_advance(negotiator, message.plan);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static void tell_parent(struct negotiator *negotiator, struct plan *plan)
+{
+    const struct arrival arrival = subtree_arrival(negotiator, plan);
+    struct wire_writer *out;
+
+    if (is_news(&arrival, &plan->told)) {
+        out = record_open(negotiator, ITEM_ARRIVAL);
+        arrival_put(out, plan, &arrival);
+        plan->told = arrival;
+    }
+}
+
+/* Adds to a message for all what is new of a plan. */
+static void tell_all(
+        const struct negotiator *negotiator, struct plan *plan, struct wire_writer *out)
+{
+    const struct arrival arrival = subtree_arrival(negotiator, plan);
+
+    if (!is_news(&arrival, &plan->common)) {
+        return;
+    }
+    if (out->len == 0) {
+        wire_put_u8(out, KIND_ALL_ARRIVED);
+    }
+    arrival_put(out, plan, &arrival);
+    plan->common = arrival;
+}
+
+/* The coordinator tells what all have reached, until that allows nothing new. */
+static tutti_status flush_down(struct negotiator *negotiator)
+{
+    struct wire_writer out = { .data = NULL };
+    struct plan *plan;
+    tutti_status status;
+    int lane = 0;
+
+    while ((plan = plans_next(negotiator, &lane)) != NULL) {
+        tell_all(negotiator, plan, &out);
+    }
+    status = message_send(negotiator, -1, &out);
+    lane = 0;
+    while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
+        status = plan_advance(negotiator, plan);
+    }
+    return status;
+}
+
+static void flush_up(struct negotiator *negotiator)
+{
+    struct plan *plan;
+    int lane = 0;
+
+    while ((plan = plans_next(negotiator, &lane)) != NULL) {
+        tell_parent(negotiator, plan);
+    }
+}
+
+tutti_status arrivals_flush(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    while (negotiator->plans.arrivals_dirty && status == TUTTI_OK) {
+        negotiator->plans.arrivals_dirty = false;
+        if (is_coordinator(negotiator)) {
+            status = flush_down(negotiator);
+        } else {
+            flush_up(negotiator);
+        }
+    }
+    return status == TUTTI_OK ? direct_flush(negotiator) : status;
+}
+
+tutti_status negotiator_arrival(struct negotiator *negotiator, uint32_t lane,
+        int member, uint64_t word, uint64_t detail)
+{
+    struct plan *plan = negotiator->plans.lanes[lane].current;
+    struct arrival *arrival = &plan->arrivals[member];
+    arrival->word = word;
+    if (word >> ARRIVAL_EPOCH_SHIFT != (plan->epoch & ARRIVAL_EPOCH_MASK)) {
+        return TUTTI_OK;
+    }
+    arrival->count = word >> 1 & ARRIVAL_COUNT_MASK;
+    if ((word & 1) != 0) {
+        if (detail >> 32 == PLAN_EXIT_NONE || detail >> 32 >= PLAN_EXIT_COUNT ||
+                (uint32_t)detail >= plan->item_count) {
+            return malformed(negotiator, "arrival", member);
+        }
+        arrival->why = (enum plan_exit)(detail >> 32);
+        arrival->item = (uint32_t)detail;
+        arrival->member = member;
+        plan->common.leaves = plan->common.leaves || arrival->why == PLAN_EXIT_JOIN ||
+                arrival->why == PLAN_EXIT_FINALIZE;
+    }
+    return plan_advance(negotiator, plan);
 }

@@ -4,7 +4,6 @@
  * From there on its tensors count as submitted to the plan, announced or not, and what was
  * announced of them before is void wherever it is: here, held by a node, or under way.
  */
-#include "agree/arrivals.h"
 #include "agree/groups.h"
 #include "agree/joined.h"
 #include "agree/log.h"

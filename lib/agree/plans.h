@@ -43,6 +43,17 @@ tutti_status plans_exit(struct negotiator *negotiator, enum plan_exit why);
 int64_t plans_due(const struct negotiator *negotiator);
 /** Fires those that are due. */
 tutti_status plans_tick(struct negotiator *negotiator);
+/** Messages of arrivals: of a child; of the parent; of a member itself. */
+tutti_status arrivals_receive_up(
+        struct negotiator *negotiator, int from, struct wire_reader *in);
+tutti_status arrivals_receive_down(
+        struct negotiator *negotiator, int from, struct wire_reader *in);
+tutti_status direct_receive(
+        struct negotiator *negotiator, int from, struct wire_reader *in);
+/** Sends what is new; at the coordinator, applies it, too. */
+tutti_status arrivals_flush(struct negotiator *negotiator);
+/** What members have contributed to an epoch before this rank has read that it begins. */
+void direct_begin_epoch(struct negotiator *negotiator, struct plan *plan);
 bool plans_are_valid(const struct negotiator *negotiator);
 
 /** Reads a PLAN entry. */

@@ -20,6 +20,7 @@
 #include "agree/plans.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 /* Missing ranks and, for each, tensors that a report names. */
 #define RANKS_MAX 16
@@ -43,10 +44,12 @@ void stall_report_add(struct stall_report *report, const char *format, ...)
 void stall_report_begin(const struct negotiator *negotiator, int64_t since_ns,
         struct stall_report *report)
 {
+    char seconds[TEXT_SECONDS];
+
     report->len = 0;
     report->names = 0;
-    stall_report_add(report,
-            "stalled for %.3g s: ", (double)(negotiator->now_ns - since_ns) * 1e-9);
+    stall_report_add(report, "stalled for %s s: ",
+            text_seconds((double)(negotiator->now_ns - since_ns) * 1e-9, seconds));
 }
 
 void stall_report_name(struct stall_report *report, const struct tensor_state *tensor)

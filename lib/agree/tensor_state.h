@@ -97,6 +97,12 @@ struct tensor_state {
     uint16_t name_len;
     uint8_t collective;
 
+    /* this rank's threads: under the lock of the names */
+    uint32_t holds; /* with any it is not forgotten: see names_hold() */
+    void *user; /* theirs; given to config.forget() */
+
+    bool met; /* the negotiator has it on its lists */
+
     /* knowledge that outlives a round */
     bool passes; /* what is announced by name is never held here */
     uint64_t number; /* agreed number; 0: none */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "api/call.h"
-#include "api/report.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "observe/report.h"
 #include "ops/gpu/find.h"
 #include "ops/reduce/reduce.h"
 #include "run/context.h"
@@ -43,22 +43,22 @@ int tutti_size(const tutti *t)
 
 int tutti_local_rank(const tutti *t)
 {
-    return nodes_local(&t->topology.nodes, t->rank);
+    return nodes_local(&t->peers.nodes, t->rank);
 }
 
 int tutti_local_size(const tutti *t)
 {
-    return nodes_ranks(&t->topology.nodes, nodes_of(&t->topology.nodes, t->rank));
+    return nodes_ranks(&t->peers.nodes, nodes_of(&t->peers.nodes, t->rank));
 }
 
 int tutti_node(const tutti *t)
 {
-    return nodes_of(&t->topology.nodes, t->rank);
+    return nodes_of(&t->peers.nodes, t->rank);
 }
 
 int tutti_node_count(const tutti *t)
 {
-    return t->topology.nodes.count;
+    return t->peers.nodes.count;
 }
 
 bool tutti_has_background(const tutti *t)
@@ -90,38 +90,6 @@ bool tutti_has_feature(const char *feature)
     return feature != NULL && has_vectors(feature);
 }
 
-static void read_counters(tutti *t, tutti_stats *stats)
-{
-    const struct metrics *counters = t->metrics;
-
-    stats->completed =
-            counter_get(&t->finished.ok) + counter_get(&t->metrics->streamed);
-    stats->failed = counter_get(&t->finished.failed);
-    stats->bytes =
-            counter_get(&t->finished.bytes) + counter_get(&t->metrics->streamed_bytes);
-    /* Last, so that it is not less than those that have ended. */
-    stats->submitted = counter_get(&t->intake.count);
-    stats->batches = counter_get(&counters->batches);
-    stats->announced_by_bit = counter_get(&counters->by_number);
-    stats->announced_by_name = counter_get(&counters->by_name);
-    stats->control_messages = counter_get(&counters->messages);
-    stats->control_bytes = counter_get(&counters->message_bytes);
-    stats->wait_ns = counter_get(&counters->wait_ns);
-    stats->stalls = counter_get(&counters->stalls);
-    stats->planned = counter_get(&counters->planned);
-    stats->planned_steps = counter_get(&counters->planned_steps);
-    stats->slow_steps = counter_get(&counters->slow_steps);
-    stats->plan_exits = metrics_plan_exits(counters);
-    stats->device_batches = counter_get(&counters->device_batches);
-    stats->device_staged = counter_get(&counters->device_staged);
-    stats->device_packed = counter_get(&t->metrics->device.packed);
-    stats->device_in_place = counter_get(&t->metrics->device.in_place);
-    stats->device_launches = counter_get(&t->metrics->device.launches);
-    stats->device_hierarchical = counter_get(&t->metrics->device.hierarchical);
-    stats->rank_wait_ns = counter_get(&counters->lead_ns);
-    stats->busy_ns = counter_get(&counters->busy_ns);
-}
-
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
 {
     tutti_stats all = { 0 };
@@ -136,7 +104,7 @@ tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
                 "tutti_stats_get: set stats->size to sizeof(tutti_stats) first");
     }
     size = size_min(stats->size, sizeof all);
-    read_counters(t, &all);
+    observer_stats(t, &all);
     all.size = stats->size;
     memcpy(stats, &all, size);
     return TUTTI_OK;
@@ -175,6 +143,30 @@ tutti_status tutti_abort(tutti *t, const char *text)
     return TUTTI_OK;
 }
 
+/*
+ * Waits alone are gathered, by a collective like any other, while the context still lives. All
+ * ranks are about to wait for each other anyway. One that finalizes without taking part, as
+ * without memory, ends it for all, with an error.
+ */
+static void report(tutti *t)
+{
+    const struct report_waits own = report_waits(t);
+    struct report_waits *waits = mem_calloc((size_t)t->size, sizeof *waits);
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    if (t->rank == 0) {
+        report_log(t);
+    }
+    if (waits != NULL) {
+        status = tutti_allgather(t, "tutti report", &own, waits, 1,
+                sizeof own / sizeof(uint64_t), NULL, TUTTI_UINT64, NULL);
+    }
+    if (t->rank == 0) {
+        report_log_waits(t, &own, status == TUTTI_OK ? waits : NULL);
+    }
+    mem_free(waits);
+}
+
 tutti_status tutti_finalize(tutti *t)
 {
     const tutti_status status = t != NULL ? call_check_context(t) : TUTTI_OK;
@@ -183,7 +175,7 @@ tutti_status tutti_finalize(tutti *t)
         return status;
     }
     if (t->config.exit_report) {
-        report_log(t);
+        report(t);
     }
     return context_finalize(t);
 }

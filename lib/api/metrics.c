@@ -6,14 +6,6 @@
 #include "api/call.h"
 #include "run/context.h"
 
-static struct metrics_source source_of(const tutti *t)
-{
-    context_copy_counts(t);
-    return (struct metrics_source){
-        .metrics = t->metrics, .rank = t->rank, .size = t->size, .is_up = true
-    };
-}
-
 tutti_status tutti_metrics_visit(tutti *t, tutti_metric_callback callback, void *user)
 {
     const tutti_status status = call_check_context(t);
@@ -25,7 +17,7 @@ tutti_status tutti_metrics_visit(tutti *t, tutti_metric_callback callback, void 
     if (callback == NULL) {
         return error_set(TUTTI_ERR_INVALID, "tutti_metrics_visit: callback is NULL");
     }
-    source = source_of(t);
+    source = observer_metrics(t);
     metrics_visit(&source, 1, callback, user);
     return TUTTI_OK;
 }
@@ -47,7 +39,7 @@ tutti_status tutti_metrics_write(
                 "tutti_metrics_format",
                 path == NULL ? "path is NULL" : path, (int)format);
     }
-    source = source_of(t);
+    source = observer_metrics(t);
     (void)clock_gettime(CLOCK_REALTIME, &now);
     metrics_format(
             &text, format, &source, 1, (double)now.tv_sec + (double)now.tv_nsec * 1e-9);

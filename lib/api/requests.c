@@ -6,6 +6,7 @@
 #include "api/call.h"
 #include "api/wait.h"
 #include "base/clock.h"
+#include "observe/observe.h"
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/failure.h"
@@ -15,7 +16,7 @@ tutti_status call_check_context(const tutti *t)
     if (t == NULL) {
         return error_set(TUTTI_ERR_INVALID, "the context is NULL");
     }
-    if (forkmark_is_child(&t->forkmark)) {
+    if (forkmark_is_child(&t->origin.forkmark)) {
         return error_set(TUTTI_ERR_INVALID,
                 "rank %d forked, and this is the child: only the parent may use the "
                 "context; call exec or _exit here",
@@ -78,7 +79,7 @@ static void put_back(tutti *t, struct spent *spent)
         struct operation *operation = spent->operations;
 
         spent->operations = operation->next;
-        operation_put_back(&t->operations, operation);
+        operation_put_back(&t->work.operations, operation);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -116,7 +117,7 @@ static bool check_done(tutti *t, const struct operation *operation)
  */
 static tutti_status consume(tutti *t, tutti_request *request, struct spent *spent)
 {
-    struct operation *operation = operation_find(&t->operations, *request);
+    struct operation *operation = operation_find(&t->work.operations, *request);
     tutti_status status;
 
     if (operation == NULL) {
@@ -174,7 +175,7 @@ tutti_status wait_prepare(
         if (requests[i] == TUTTI_REQUEST_NULL) {
             continue;
         }
-        wait->operations[i] = operation_find(&t->operations, requests[i]);
+        wait->operations[i] = operation_find(&t->work.operations, requests[i]);
         if (wait->operations[i] == NULL && status == TUTTI_OK) {
             status = unknown(requests[i]);
         }
@@ -195,42 +196,30 @@ static void demand(tutti *t, const struct wait *wait,
     for (size_t i = 0; t->device.state != NULL && i < wait->count; i++) {
         if (wait->operations[i] != NULL &&
                 operation_is_of(wait->operations[i], wait->requests[i])) {
-            tell(wait->operations[i], &t->tickets);
+            tell(wait->operations[i], &t->engine.tickets);
         }
     }
 }
 
-/* With the first that is not over, or was the last to be. */
-static void record_wait(const tutti *t, const struct wait *wait,
-        enum recorder_kind kind, int64_t now_ns)
+/* The first that is not over, or was the last to be. */
+static const struct operation *waited_for(const struct wait *wait)
 {
-    const size_t at = wait->over < wait->count ? wait->over : wait->count - 1;
-    const struct operation *operation = wait->operations[at];
-
-    recorder_add(&t->recorder,
-            &(struct recorder_event){ .kind = kind,
-                    .time_ns = now_ns,
-                    .tensor = operation == NULL
-                            ? 0
-                            : recorder_number(&t->recorder, operation->record.mark) });
+    return wait->operations[wait->over < wait->count ? wait->over : wait->count - 1];
 }
 
 void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
 {
-    int64_t begin;
-    int64_t end;
+    int64_t begin_ns;
 
     if (wait_is_over(wait)) {
         return;
     }
-    begin = clock_ns();
-    record_wait(t, wait, RECORDER_WAIT, begin);
+    begin_ns = clock_ns();
+    observe_operation(t, waited_for(wait), EVENT_WAIT, (uint64_t)begin_ns);
     demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
     demand(t, wait, operation_satisfied);
-    end = clock_ns();
-    record_wait(t, wait, RECORDER_LEFT, end);
-    counter_add(&t->metrics->wait_ns, (uint64_t)(end - begin));
+    observe_operation(t, waited_for(wait), EVENT_LEFT, (uint64_t)begin_ns);
 }
 
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
@@ -286,7 +275,7 @@ static void copy_rows(const struct operation *operation, int64_t *rows_of)
 static tutti_status take_output(
         tutti *t, tutti_request *request, void **output, int64_t *rows_of)
 {
-    struct operation *operation = operation_find(&t->operations, *request);
+    struct operation *operation = operation_find(&t->work.operations, *request);
 
     if (operation != NULL && !operation->memory.owns_output) {
         /* Without the name, which may be forgotten when the operation is over. */
@@ -314,7 +303,7 @@ static tutti_status take_output(
 /* Nothing is waited for when the request cannot have an output. */
 static bool may_hold_output(tutti *t, tutti_request request)
 {
-    const struct operation *operation = operation_find(&t->operations, request);
+    const struct operation *operation = operation_find(&t->work.operations, request);
 
     return operation != NULL && operation->memory.owns_output;
 }
@@ -444,7 +433,7 @@ tutti_status tutti_cancel(tutti *t, tutti_request request)
         return status;
     }
     pthread_mutex_lock(&t->lock);
-    operation = operation_find(&t->operations, request);
+    operation = operation_find(&t->work.operations, request);
     if (operation == NULL) {
         status = unknown(request);
     } else if (operation_is_done(operation)) {

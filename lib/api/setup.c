@@ -48,7 +48,6 @@ tutti_status setup_begin(
     tutti_status status = TUTTI_OK;
 
     spec->rank = rank;
-    spec->ranges = nvtx_ranges();
     if (config == NULL) {
         status = tutti_config_create(&own);
         config = own;

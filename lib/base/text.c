@@ -87,6 +87,12 @@ const char *text_byte_unit(double *bytes)
     return units[unit];
 }
 
+const char *text_seconds(double seconds, char text[TEXT_SECONDS])
+{
+    (void)snprintf(text, TEXT_SECONDS, seconds < 999.5 ? "%.3g" : "%.0f", seconds);
+    return text;
+}
+
 bool text_from_choice(const char *choices, int index, char *text, size_t capacity)
 {
     int len;

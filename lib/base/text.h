@@ -29,6 +29,10 @@ void text_append(char *text, size_t capacity, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 /** Divides bytes by 1024 until few are left; returns their unit: "MiB". */
 const char *text_byte_unit(double *bytes);
+/** Characters of text_seconds() at most, with the end. */
+#define TEXT_SECONDS 32
+/** Three figures, and all before the point: "0.0262", "12.5", "1234". @return `text` */
+const char *text_seconds(double seconds, char text[TEXT_SECONDS]);
 /** Index of a word among "one|two|three", in any case. */
 bool text_to_choice(const char *text, const char *choices, int *index);
 

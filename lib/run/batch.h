@@ -63,17 +63,23 @@ struct staging {
 struct fusion_buffer {
     void *memory; /* owned; NULL: none                                     */
     size_t bytes;
-    uint32_t set; /* the process set that has it, for metrics              */
+    uint32_t set; /* the process set that has it                          */
 };
 
 /** When things happened to a batch. */
 struct batch_times {
     int64_t agreed_ns; /* all ranks had agreed on it                           */
-    int64_t begun_ns; /* it was launched, for metrics                           */
+    int64_t begun_ns; /* it was launched                                        */
+    int64_t ended_ns; /* its backend has ended it                              */
     int64_t moved_ns; /* something of it has moved last, or it was launched     */
     int64_t told_ns; /* it was told that it stands still; 0: never              */
     int64_t timed_ns; /* it was begun, if it is timed; else 0                   */
-    int64_t reduced_ns; /* not when, but how long: its reductions, in a timeline  */
+};
+
+/** Written by observe() alone. */
+struct batch_observed {
+    uint64_t range; /* of a profiler                                            */
+    int64_t reduced_ns; /* how long its reductions took; 0: nobody asks              */
 };
 
 /** The members of the set, without those that have joined. */
@@ -102,7 +108,7 @@ struct batch {
     int priority; /* the largest of its operations                             */
     uint64_t epoch; /* of its plan; 0: none                                      */
     struct batch_times time;
-    uint64_t range; /* of a profiler                                      */
+    struct batch_observed observed;
     enum op_space space; /* where its tensors lie                                */
     struct op_run *runs; /* owned; as many as operations; what the backend sees  */
     struct batch_parts parts;

@@ -246,7 +246,7 @@ static tutti_status check_open(struct tutti *t)
     if (t->failure.error.status != TUTTI_OK) {
         return error_raise(&t->failure.error);
     }
-    if (t->closing) {
+    if (t->work.closing) {
         return error_set(
                 TUTTI_ERR_FINALIZED, "rank %d has called tutti_finalize()", t->rank);
     }
@@ -269,7 +269,7 @@ tutti_status check_late(struct tutti *t, const struct operation *operation)
         return status;
     }
     return operation->set->joined
-            ? has_joined(t, operation->set, operation->tensor->name)
+            ? has_joined(t, operation->set, operation->request.name)
             : TUTTI_OK;
 }
 

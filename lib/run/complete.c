@@ -4,13 +4,15 @@
 #include "run/complete.h"
 
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
 #include "run/persistent.h"
+#include "run/registration.h"
 
 /* Lock held: the name of an operation of the pool can be used again. */
 static void free_name(struct tutti *t, const struct operation *operation)
 {
-    tensors_let_go(operation->tensor);
+    tensor_use_end(operation->set, operation->request.tensor);
     operation->set->in_flight--;
     if (operation->request.collective == META_JOIN) {
         operation->set->joined = false;
@@ -21,7 +23,7 @@ static void free_name(struct tutti *t, const struct operation *operation)
 /* It has left the device's queues: its commands are issued, or never will be. */
 static void leave_device(struct tutti *t, struct operation *operation)
 {
-    operation_satisfied(operation, &t->tickets);
+    operation_satisfied(operation, &t->engine.tickets);
     if (operation->on_device.after != NULL) {
         t->device.release(t->device.state, operation->on_device.after);
         operation->on_device.after = NULL;
@@ -45,19 +47,6 @@ static bool has_any_of_pool(const struct operation *operations)
     return operations != NULL;
 }
 
-/* What a context that has failed ends stays as it was: that tells who waited for what. */
-static void record_end(const struct tutti *t, const struct operation *operation)
-{
-    if (operation->status == TUTTI_ERR_CONTEXT_FAILED) {
-        return;
-    }
-    recorder_end(&operation->record);
-    if (operation->status != TUTTI_OK) {
-        recorder_tell(&t->recorder, RECORDER_ERROR, t->engine.now_ns,
-                operation->error == NULL ? "" : operation->error->text);
-    }
-}
-
 /*
  * Everything but the callbacks, whose operations are returned, newest first. Under the lock if any
  * is of the pool: names of those are freed, and done, for whoever holds it.
@@ -78,15 +67,15 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
             complete_release(t, operation);
         }
         if (operation->status == TUTTI_OK) {
-            counter_publish(&t->finished.ok, 1);
-            counter_publish(&t->finished.bytes, operation->memory.bytes);
+            counter_publish(&t->work.finished.ok, 1);
+            counter_publish(&t->work.finished.bytes, operation->memory.bytes);
         } else {
-            counter_publish(&t->finished.failed, 1);
+            counter_publish(&t->work.finished.failed, 1);
         }
         operation_advance(operation, OPERATION_DONE);
-        record_end(t, operation);
+        observe_operation(t, operation, EVENT_OVER, 0);
         if (!was_issued) {
-            counter_publish(&t->finished.count, 1);
+            counter_publish(&t->work.finished.count, 1);
         }
         if (operation->callback.call != NULL) {
             operation->next = callbacks;
@@ -126,7 +115,7 @@ static void call_back(struct tutti *t, struct operation *operation)
     operation->error = NULL;
     if (operation_end(operation)) {
         pthread_mutex_lock(&t->lock);
-        operation_put_back(&t->operations, operation);
+        operation_put_back(&t->work.operations, operation);
         pthread_mutex_unlock(&t->lock);
     }
     callback(user, status, error != NULL ? error->text : "");
@@ -193,7 +182,7 @@ void complete_drain(struct tutti *t, const struct process_set *set,
     struct operation *operation;
 
     pthread_mutex_lock(&t->lock);
-    while ((operation = operation_next(&t->operations, &position)) != NULL) {
+    while ((operation = operation_next(&t->work.operations, &position)) != NULL) {
         if (operation_state(operation) < OPERATION_ANNOUNCED ||
                 operation_state(operation) > last ||
                 (set != NULL && operation->set != set)) {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/complete.h"
 #include "run/context.h"
 
@@ -28,7 +29,7 @@ static void change_count(struct device_inflight *queue, uint32_t change)
 /* A new newest one; takes the event's reference, also when it is NULL: out of memory. */
 static struct inflight *add_issue(struct tutti *t, struct device_event *event)
 {
-    struct device_inflight *queue = &t->inflight;
+    struct device_inflight *queue = &t->engine.inflight;
     struct inflight *added = queue->spare;
 
     if (added != NULL) {
@@ -54,7 +55,7 @@ static struct inflight *add_issue(struct tutti *t, struct device_event *event)
 /* Its operations have ended. */
 static void remove_oldest(struct tutti *t)
 {
-    struct device_inflight *queue = &t->inflight;
+    struct device_inflight *queue = &t->engine.inflight;
     struct inflight *oldest = queue->oldest;
 
     queue->oldest = oldest->next;
@@ -69,7 +70,7 @@ static void remove_oldest(struct tutti *t)
 
 bool complete_awaits(struct tutti *t, struct device_event *event)
 {
-    int64_t *patience_ns = &t->inflight.patience_ns;
+    int64_t *patience_ns = &t->engine.inflight.patience_ns;
 
     if (t->device.passed(t->device.state, event) != TUTTI_AGAIN) {
         return false;
@@ -82,14 +83,14 @@ bool complete_awaits(struct tutti *t, struct device_event *event)
 
 void complete_device_fini(struct tutti *t)
 {
-    while (t->inflight.oldest != NULL) {
+    while (t->engine.inflight.oldest != NULL) {
         remove_oldest(t);
     }
-    while (t->inflight.spare != NULL) {
-        struct inflight *next = t->inflight.spare->next;
+    while (t->engine.inflight.spare != NULL) {
+        struct inflight *next = t->engine.inflight.spare->next;
 
-        mem_free(t->inflight.spare);
-        t->inflight.spare = next;
+        mem_free(t->engine.inflight.spare);
+        t->engine.inflight.spare = next;
     }
 }
 
@@ -140,7 +141,7 @@ static void issue_operation(
     complete_release(t, operation);
     operation_advance(operation, OPERATION_ISSUED);
     join(issue, operation);
-    counter_publish(&t->finished.count, 1);
+    counter_publish(&t->work.finished.count, 1);
     /* Pairs with work_is_over_or_issued(): the event is there. */
     atomic_store_explicit(&operation->done, OPERATION_PASSING, memory_order_release);
 }
@@ -192,7 +193,7 @@ static void end_oldest(struct tutti *t, const struct error *error)
     struct operation *operations;
 
     pthread_mutex_lock(&t->lock);
-    operations = take_operations(t->inflight.oldest);
+    operations = take_operations(t->engine.inflight.oldest);
     for (struct operation *operation = operations; operation != NULL && error != NULL;
             operation = operation->next) {
         operation_set_result(operation, error->status, error_copy(error));
@@ -206,9 +207,9 @@ static void end_oldest(struct tutti *t, const struct error *error)
 
 tutti_status complete_look(struct tutti *t, bool *moved)
 {
-    while (t->inflight.oldest != NULL) {
+    while (t->engine.inflight.oldest != NULL) {
         const tutti_status status =
-                t->device.passed(t->device.state, t->inflight.oldest->event);
+                t->device.passed(t->device.state, t->engine.inflight.oldest->event);
 
         if (status == TUTTI_AGAIN) {
             return TUTTI_OK;
@@ -224,8 +225,8 @@ tutti_status complete_look(struct tutti *t, bool *moved)
 
 bool complete_give_up(struct tutti *t, const struct error *error)
 {
-    while (t->inflight.oldest != NULL) {
-        if (complete_awaits(t, t->inflight.oldest->event)) {
+    while (t->engine.inflight.oldest != NULL) {
+        if (complete_awaits(t, t->engine.inflight.oldest->event)) {
             return false;
         }
         end_oldest(t, error);
@@ -266,9 +267,7 @@ static void end_on_stream(
     }
     leave(operation);
     operation_advance(operation, OPERATION_DONE);
-    recorder_end(&operation->record);
-    counter_add(&t->metrics->streamed, 1);
-    counter_add(&t->metrics->streamed_bytes, operation->memory.bytes);
+    observe_operation(t, operation, EVENT_STREAMED, 0);
     /* Pairs with work_is_done(), as in complete.c. */
     atomic_store_explicit(&operation->done, OPERATION_FINAL, memory_order_release);
 }

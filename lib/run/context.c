@@ -13,18 +13,10 @@ bool context_has_work(const struct tutti *t)
      * driver_leave().
      */
     const uint64_t ended =
-            atomic_load_explicit(&t->finished.count, memory_order_acquire);
+            atomic_load_explicit(&t->work.finished.count, memory_order_acquire);
 
-    return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended ||
-            complete_is_pending(&t->inflight);
-}
-
-void context_copy_counts(const struct tutti *t)
-{
-    counter_set(&t->metrics->submitted, counter_get(&t->intake.count));
-    counter_set(&t->metrics->completed,
-            counter_get(&t->finished.ok) + counter_get(&t->metrics->streamed));
-    counter_set(&t->metrics->failed, counter_get(&t->finished.failed));
+    return atomic_load_explicit(&t->work.intake.count, memory_order_seq_cst) != ended ||
+            complete_is_pending(&t->engine.inflight);
 }
 
 tutti_status context_check(struct tutti *t)

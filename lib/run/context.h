@@ -22,29 +22,23 @@
 #include "base/config.h"
 #include "base/forkmark.h"
 #include "base/log.h"
-#include "base/metrics.h"
-#include "base/recorder.h"
-#include "device/tickets.h"
+#include "base/mem.h"
+#include "observe/observer.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
-#include "ops/ranges.h"
-#include "run/complete_device.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
 #include "run/engine.h"
 #include "run/failure.h"
 #include "run/group.h"
 #include "run/intake.h"
-#include "run/messages.h"
 #include "run/operation.h"
-#include "run/outcomes.h"
 #include "run/output.h"
 #include "run/process_set.h"
-#include "run/timeline.h"
 #include "topo/nodes.h"
 #include "transport/transport.h"
 
-/** As counter_step(), for those who wait for it. */
+/** Adds to a counter of one thread at a time, for those who wait for it. */
 static inline void counter_publish(_Atomic uint64_t *counter, uint64_t value)
 {
     const uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
@@ -61,66 +55,67 @@ struct finished {
     _Atomic uint64_t ok, failed, bytes; /* statistics                                 */
 };
 
-/** Where the ranks are. */
-struct topology {
+/** What was submitted, from the intake to its result. */
+struct work {
+    /* atomic, on cache lines of their own */
+    struct intake intake; /* submitted, not yet seen by the engine                    */
+    _Alignas(MEM_CACHE_LINE) struct finished finished;
+
+    /* lock */
+    _Alignas(MEM_CACHE_LINE) struct operation_table operations;
+    struct groups groups; /* open groups of threads                                   */
+    bool closing; /* finalize was called: nothing more is accepted                    */
+};
+
+/** Where the ranks are, and how they reach each other. Fixed. */
+struct peers {
     struct nodes nodes;
     struct nodes caches; /* likewise, of the ranks that share a cache                 */
+    struct transport transport;
+    struct arrival_flags
+            arrival_flags; /* words that ranks show each other, if there is one          */
+};
+
+/** Who made the context. Fixed. */
+struct origin {
+    struct forkmark forkmark; /* a forked child may not use the context               */
+    tutti_status (*release)(void *user, bool failed); /* called last; may be NULL    */
+    void *user;
 };
 
 /* There is one: its fields are in an order for readers. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct tutti {
-    /* atomic, on cache lines of their own: from submissions to what they came to */
-    struct intake intake; /* submitted, not yet seen by the engine                    */
-    _Alignas(MEM_CACHE_LINE) struct finished finished;
+    struct work work;
 
     /* fixed */
     _Alignas(MEM_CACHE_LINE) int rank;
     int size;
     struct config config;
     struct log log;
-    struct topology topology;
-    struct transport transport;
+    struct peers peers;
+    struct origin origin;
     struct device device; /* this rank's GPU; zeroed: none                            */
-    struct ranges ranges; /* for a profiler, if there is one                        */
-    struct arrival_flags
-            arrival_flags; /* words that ranks show each other, if there is one          */
-    struct recorder
-            recorder; /* what this rank did last: any thread, as its header says  */
-    struct timeline timeline; /* as its header says                               */
-    struct forkmark forkmark; /* a forked child may not use the context               */
-    tutti_status (*release)(void *user, bool failed); /* called last; may be NULL    */
-    void *release_user;
 
     /* lock */
     pthread_mutex_t lock;
-    struct operation_table operations;
     struct process_sets sets; /* written by the engine under the lock                 */
-    struct groups groups; /* open groups of threads                                   */
     struct outputs outputs; /* memory that it hands out                               */
-    bool closing; /* finalize was called: nothing more is accepted                    */
 
     /* as their headers say */
     struct failure failure;
     struct driver driver;
-    struct metrics *metrics; /* in the recording, or own_metrics                      */
-    struct metrics own_metrics;
+    struct observer observer;
 
     /* engine */
     struct engine engine;
-    struct messages messages;
-    struct forming forming; /* outcomes on their way to batches                       */
     struct dispatcher dispatcher;
-    struct tickets tickets; /* the launch order of device batches; run/order.h        */
-    struct device_inflight inflight; /* what the device has still to do               */
 };
 
 /** True while there are submissions that are not final, or something issued that has not
  * passed. */
 bool context_has_work(const struct tutti *t);
 
-/** Copies what has lines of its own into the metrics. Any thread. */
-void context_copy_counts(const struct tutti *t);
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);
 /** After a submission: makes sure that some thread will look at it. */

@@ -4,9 +4,9 @@
 #include "run/dispatch.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 #include "base/clock.h"
+#include "observe/observe.h"
 #include "run/carry.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
@@ -22,7 +22,6 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
 
     batch->next = NULL;
     batch->time.agreed_ns = t->engine.now_ns;
-    batch->time.reduced_ns = 0;
     batch_advance(batch, BATCH_WAITING);
     if (lane->last_waiting != NULL) {
         lane->last_waiting->next = batch;
@@ -35,82 +34,14 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     order_queued(t, batch);
 }
 
-/* Exchanges have no common count. */
-static size_t bytes_of(const struct batch *batch)
+static void note_time(struct batch *batch)
 {
-    size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
-
-    for (size_t i = 0; i < batch->operation_count && batch->op.count == 0; i++) {
-        bytes += batch->operations[i]->memory.bytes;
-    }
-    return bytes;
-}
-
-/* A batch has ended, or, of device memory, is issued. */
-static void count_batch(struct tutti *t, const struct batch *batch, int64_t now_ns)
-{
-    if (!t->config.metrics) {
-        return;
-    }
-    metrics_count(t->metrics,
-            &(struct metrics_batch){ .collective = (int)batch->op.collective,
-                    .backend = batch->backend == NULL
-                            ? -1
-                            : (int)(batch->backend - t->dispatcher.backends),
-                    .operations = batch->operation_count,
-                    .bytes = bytes_of(batch),
-                    .time_ns = (uint64_t)(now_ns - batch->time.begun_ns) });
-    context_copy_counts(t);
-}
-
-/* Where a profiler looks, it sees the batch under its first tensor. */
-static void begin_range(const struct tutti *t, struct batch *batch)
-{
-    const struct request *first = &batch->operations[0]->request;
-    char name[TUTTI_NAME_MAX + 64];
-
-    if (t->ranges.begin == NULL) {
-        return;
-    }
-    (void)snprintf(name, sizeof name, "tutti/%s/%s",
-            tutti_collective_name((tutti_collective)first->collective), first->name);
-    batch->range = t->ranges.begin(t->ranges.state, name);
-}
-
-static void end_range(const struct tutti *t, const struct batch *batch)
-{
-    if (t->ranges.end != NULL) {
-        t->ranges.end(t->ranges.state, batch->range);
-    }
-}
-
-/* Nothing is in flight any more? */
-static void count_busy(struct tutti *t, int64_t now_ns)
-{
-    struct dispatcher *dispatcher = &t->dispatcher;
-
-    if (dispatcher->running == NULL && dispatcher->busy_since_ns != 0) {
-        counter_step(
-                &t->metrics->busy_ns, (uint64_t)(now_ns - dispatcher->busy_since_ns));
-        dispatcher->busy_since_ns = 0;
-    }
-}
-
-static void note_time(struct tutti *t, const struct batch *batch)
-{
-    int64_t now_ns;
-
-    if (batch->time.timed_ns == 0 && !t->config.metrics) {
-        return;
-    }
-    now_ns = clock_ns();
+    batch->time.ended_ns = clock_ns();
     if (batch->time.timed_ns != 0) {
         negotiator_sample(&batch->set->negotiator,
                 batch->op.count * tutti_dtype_size(batch->op.dtype),
-                now_ns - batch->time.timed_ns);
+                batch->time.ended_ns - batch->time.timed_ns);
     }
-    count_batch(t, batch, now_ns);
-    count_busy(t, now_ns);
 }
 
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
@@ -133,63 +64,6 @@ static struct operation *take_operations(struct batch *batch)
     return operations;
 }
 
-static void record_batch(const struct tutti *t, const struct batch *batch,
-        enum recorder_kind kind, uint64_t amount)
-{
-    recorder_add(&t->recorder,
-            &(struct recorder_event){ .kind = kind,
-                    .time_ns =
-                            kind == RECORDER_FINISHED && recorder_is_timed(&t->recorder)
-                            ? clock_ns()
-                            : t->engine.now_ns,
-                    .place = batch->op.sequence,
-                    .amount = amount,
-                    .set = batch->set->id,
-                    .lane = batch->lane,
-                    .tensor = recorder_number(
-                            &t->recorder, batch->operations[0]->record.mark) });
-}
-
-/*
- * How long this rank has waited for the others, since it had submitted a batch: what was submitted
- * last is at one end or the other, for plans are in the order in which tensors become ready.
- */
-static void record_launch(const struct tutti *t, const struct batch *batch)
-{
-    const int64_t first = batch->operations[0]->taken_ns;
-    const int64_t last = batch->operations[batch->operation_count - 1]->taken_ns;
-    const uint64_t lead_ns =
-            (uint64_t)(t->engine.now_ns - (first > last ? first : last));
-
-    record_batch(t, batch, RECORDER_LAUNCHED, lead_ns);
-    timeline_launch(t, batch);
-    counter_step(&t->metrics->lead_ns, lead_ns);
-}
-
-/* As step() of its backend, which reduces. */
-static tutti_status step_timed(struct tutti *t, struct batch *batch, bool *moved)
-{
-    struct op_spent *spent = &t->timeline.spent;
-    const int64_t before_ns = spent->reduce_ns;
-    tutti_status status;
-
-    spent->is_asked = true;
-    status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
-    spent->is_asked = false;
-    batch->time.reduced_ns += spent->reduce_ns - before_ns;
-    return status;
-}
-
-/* In a timeline also what passed since the engine looked at the clock. */
-static void record_finish(const struct tutti *t, const struct batch *batch)
-{
-    if (recorder_is_timed(&t->recorder) && batch->time.reduced_ns > 0) {
-        timeline_add(t, batch, RECORDER_REDUCED, t->engine.now_ns,
-                (uint64_t)batch->time.reduced_ns);
-    }
-    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
-}
-
 /*
  * The backend has ended it, so the lane goes on, and the set may be removed. Its operations are
  * over, or, of device memory, issued.
@@ -198,13 +72,9 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
     struct device_event *event = batch->issued;
 
-    note_time(t, batch);
-    record_finish(t, batch);
-    end_range(t, batch);
+    note_time(batch);
+    observe(t, batch, EVENT_ENDED);
     batch_lane(batch)->running--;
-    if (event != NULL) {
-        counter_add(&t->metrics->device_batches, 1);
-    }
     if (batch_is_staged(batch)) {
         t->device.hold(t->device.state, event);
     } else {
@@ -300,7 +170,7 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         }
         lane->running++;
         batch->time.begun_ns = t->engine.now_ns;
-        begin_range(t, batch);
+        observe(t, batch, EVENT_BEGUN);
         if (moves_nothing(batch)) {
             batch->op.sequence = lane->sequence++;
             batch->backend = NULL;
@@ -310,13 +180,9 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         }
         batch->time.moved_ns = t->engine.now_ns;
         batch->time.told_ns = 0;
-        if (dispatcher->running == NULL && t->config.metrics) {
-            dispatcher->busy_since_ns = t->engine.now_ns;
-        }
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
-        record_launch(t, batch);
-        counter_add(&t->metrics->batches, 1);
+        observe(t, batch, EVENT_LAUNCHED);
     }
     return status;
 }
@@ -334,19 +200,6 @@ static tutti_status launch_waiting(
     return status;
 }
 
-static void unpack_timed(const struct tutti *t, const struct batch *batch)
-{
-    const int64_t begin_ns = recorder_is_timed(&t->recorder) ? clock_ns() : 0;
-    int64_t end_ns;
-
-    fusion_unpack(batch);
-    if (begin_ns != 0) {
-        end_ns = clock_ns();
-        timeline_add(
-                t, batch, RECORDER_UNPACKED, end_ns, (uint64_t)(end_ns - begin_ns));
-    }
-}
-
 /*
  * A batch that its backend has ended. One that is staged stays until the host's memory is free
  * again: TUTTI_AGAIN.
@@ -356,7 +209,9 @@ static tutti_status end(struct tutti *t, struct batch *batch)
     tutti_status status;
 
     if (batch->buffer.memory != NULL) {
-        unpack_timed(t, batch);
+        observe(t, batch, EVENT_UNPACKS);
+        fusion_unpack(batch);
+        observe(t, batch, EVENT_UNPACKED);
     }
     if (!batch_is_staged(batch)) {
         return TUTTI_OK;
@@ -393,9 +248,9 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
     if (batch->state != BATCH_RUNNING) {
         return step_copies(t, batch, moved);
     }
-    status = recorder_is_timed(&t->recorder)
-            ? step_timed(t, batch, moved)
-            : batch->backend->ops->step(batch->backend->state, batch->task, moved);
+    observe(t, batch, EVENT_STEPS);
+    status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
+    observe(t, batch, EVENT_STEPPED);
     return status == TUTTI_OK ? end(t, batch) : status;
 }
 
@@ -405,7 +260,7 @@ static tutti_status finish(struct tutti *t, struct batch *batch)
     tutti_status status = TUTTI_OK;
 
     if (batch->state == BATCH_RETURNING) {
-        count_busy(t, t->engine.now_ns);
+        observe(t, batch, EVENT_RETURNED);
     } else {
         status = end_operations(t, batch);
     }
@@ -456,7 +311,7 @@ static tutti_status launch_all(struct tutti *t, bool *moved)
     uint64_t used;
 
     do {
-        used = t->tickets.used;
+        used = t->engine.tickets.used;
         status = order_advance(t, moved);
         if (t->dispatcher.waiting == 0) {
             break;
@@ -464,7 +319,7 @@ static tutti_status launch_all(struct tutti *t, bool *moved)
         for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
             status = launch_waiting(t, t->sets.sets[s], moved);
         }
-    } while (status == TUTTI_OK && t->tickets.used != used);
+    } while (status == TUTTI_OK && t->engine.tickets.used != used);
     return status;
 }
 

@@ -47,7 +47,6 @@ struct dispatcher {
     int buffer_count;
     struct op_operand *spare_operands; /* for the next ones; owned                */
     size_t waiting; /* batches not yet launched                           */
-    int64_t busy_since_ns; /* a batch is in flight; 0: none is, or nobody counts   */
     bool has_said_staged; /* a line of the log                                  */
 };
 

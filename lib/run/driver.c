@@ -94,7 +94,7 @@ static void pass(struct tutti *t, struct idleness *idle)
 
     run(t, &moved);
     idle->tick_ns = t->engine.next_tick_ns;
-    idle->must_poll = !t->transport.ops->wakes || engine_must_poll(t);
+    idle->must_poll = !t->peers.transport.ops->wakes || engine_must_poll(t);
     if (moved) {
         idle->since_ns = 0;
         idle->looked_ns = 0;
@@ -195,8 +195,8 @@ static bool may_spin(struct idleness *idle, int64_t now, int64_t spin_ns)
 /* Ranks of this node that compute see that this one waits. */
 static void show_waiting(struct tutti *t)
 {
-    if (t->arrival_flags.state != NULL) {
-        t->arrival_flags.wait(t->arrival_flags.state, t->rank);
+    if (t->peers.arrival_flags.state != NULL) {
+        t->peers.arrival_flags.wait(t->peers.arrival_flags.state, t->rank);
     }
 }
 
@@ -435,12 +435,13 @@ static bool submitter_runs(struct tutti *t, struct background *background)
 /* Whether it is seen when any other rank waits: not on other nodes. */
 static bool sees_who_waits(const struct tutti *t)
 {
-    return t->arrival_flags.state != NULL && t->topology.nodes.count == 1;
+    return t->peers.arrival_flags.state != NULL && t->peers.nodes.count == 1;
 }
 
 static void look_who_waits(struct tutti *t, struct background *background)
 {
-    const uint64_t waits = t->arrival_flags.waits(t->arrival_flags.state, t->rank);
+    const uint64_t waits =
+            t->peers.arrival_flags.waits(t->peers.arrival_flags.state, t->rank);
 
     background->awaited = waits != background->waits;
     background->waits = waits;
@@ -481,7 +482,7 @@ static void background_idle(struct tutti *t, struct background *background,
     const bool is_early = now - idle->since_ns < spin_limit_ns(t);
     bool is_free;
 
-    if (t->transport.ops->wakes) {
+    if (t->peers.transport.ops->wakes) {
         be_idle(t, idle, seen, INT64_MAX);
         return;
     }
@@ -510,7 +511,8 @@ static void background_start(struct tutti *t, struct background *background)
     background->busy_nap_ns = NAP_BUSY_MIN_NS;
     background->awaited = false;
     background->computes = false;
-    if (!t->transport.ops->wakes && !cpu_load_has_free(&background->load, clock_ns()) &&
+    if (!t->peers.transport.ops->wakes &&
+            !cpu_load_has_free(&background->load, clock_ns()) &&
             submitter_runs(t, background)) {
         stand_back(t, background);
     }
@@ -608,7 +610,8 @@ static bool background_linger(struct tutti *t, struct background *background)
  */
 static bool background_has_work(struct tutti *t, const struct background *background)
 {
-    const uint64_t count = atomic_load_explicit(&t->intake.count, memory_order_relaxed);
+    const uint64_t count =
+            atomic_load_explicit(&t->work.intake.count, memory_order_relaxed);
 
     if (!background_is_needed(t) || background->vain < VAIN_MANY) {
         return background_is_needed(t);
@@ -616,7 +619,7 @@ static bool background_has_work(struct tutti *t, const struct background *backgr
     background_nap(t, NAP_BUSY_MIN_NS);
     /* Who submits in between rings, or leaves it to a waiter, who does. */
     return background_is_needed(t) &&
-            atomic_load_explicit(&t->intake.count, memory_order_relaxed) == count;
+            atomic_load_explicit(&t->work.intake.count, memory_order_relaxed) == count;
 }
 
 static void *background_main(void *arg)

@@ -3,10 +3,10 @@
  */
 #include "run/engine.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "observe/observe.h"
 #include "run/complete_device.h"
 #include "run/context.h"
 #include "run/failure.h"
@@ -33,14 +33,14 @@ static tutti_status send_action(
     return messages_send(t, set->world_ranks[action->to]);
 }
 
-static void record_stall(const struct tutti *t, const struct action *action,
+static void tell_stall(struct tutti *t, const struct action *action,
         const struct negotiator *negotiator)
 {
-    char text[RECORDER_TEXT_BYTES];
+    char text[ERROR_TEXT_MAX];
 
     (void)snprintf(text, sizeof text, "%.*s", (int)action->len,
             (const char *)negotiator->outbox.arena.data + action->offset);
-    recorder_tell(&t->recorder, RECORDER_STALL, t->engine.now_ns, text);
+    observe_text(t, EVENT_STALL, text);
 }
 
 static tutti_status run_actions(struct tutti *t, struct process_set *set)
@@ -56,24 +56,20 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
             status = send_action(t, set, action);
             break;
         case ACTION_STALL:
-            counter_add(&t->metrics->stalls, 1);
-            record_stall(t, action, negotiator);
+            tell_stall(t, action, negotiator);
             failure_suspect(t);
             log_warn(&t->log, "%.*s%s%s", (int)action->len,
                     (const char *)negotiator->outbox.arena.data + action->offset,
                     t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
             break;
         case ACTION_NOTE:
-            recorder_add(&t->recorder,
-                    &(struct recorder_event){ .kind = RECORDER_PLAN_LEFT,
-                            .time_ns = t->engine.now_ns,
-                            .set = set->id });
+            observe_set(t, set, EVENT_PLAN_LEFT);
             log_info(&t->log, "process set %u: %.*s", set->id, (int)action->len,
                     (const char *)negotiator->outbox.arena.data + action->offset);
             break;
         case ACTION_ARRIVAL:
-            t->arrival_flags.write(t->arrival_flags.state, &set->op, action->cell,
-                    action->word, action->detail);
+            t->peers.arrival_flags.write(t->peers.arrival_flags.state, &set->op,
+                    action->cell, action->word, action->detail);
             set->arrived = true;
             break;
         }
@@ -81,35 +77,12 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
     return status;
 }
 
-/* Adds what the negotiator has counted since the last time. */
-static void collect(_Atomic uint64_t *counter, uint64_t *counted)
-{
-    if (*counted > 0) {
-        counter_add(counter, *counted);
-        *counted = 0;
-    }
-}
-
-static void collect_counts(struct tutti *t, struct negotiator *negotiator)
-{
-    collect(&t->metrics->by_number, &negotiator->stats.by_number);
-    collect(&t->metrics->by_name, &negotiator->stats.by_name);
-    collect(&t->metrics->planned, &negotiator->stats.planned);
-    collect(&t->metrics->planned_steps, &negotiator->stats.planned_steps);
-    collect(&t->metrics->slow_steps, &negotiator->stats.slow_steps);
-    static_assert(METRICS_EXITS == (int)PLAN_EXIT_COUNT, "a counter for each reason");
-    for (int why = 0; why < METRICS_EXITS && negotiator->stats.plan_exits > 0; why++) {
-        collect(&t->metrics->exits[why], &negotiator->stats.exits[why]);
-    }
-    negotiator->stats.plan_exits = 0;
-}
-
 /* Those who wait for arrivals of this rank see that they have changed. */
 static void wake_members(struct tutti *t, const struct process_set *set)
 {
-    for (int m = 0; m < set->op.size && t->transport.ops->wakes; m++) {
+    for (int m = 0; m < set->op.size && t->peers.transport.ops->wakes; m++) {
         if (m != set->op.rank) {
-            t->transport.ops->wake(t->transport.state, set->world_ranks[m]);
+            t->peers.transport.ops->wake(t->peers.transport.state, set->world_ranks[m]);
         }
     }
 }
@@ -124,7 +97,7 @@ static tutti_status settle_set(struct tutti *t, struct process_set *set)
     if (status == TUTTI_OK) {
         status = run_actions(t, set);
     }
-    collect_counts(t, negotiator);
+    observe_set(t, set, EVENT_SETTLED);
     if (status == TUTTI_OK && negotiator->outbox.outcome_count > 0) {
         status = outcomes_take(t, set);
     }
@@ -154,7 +127,7 @@ static tutti_status read_arrivals(
         if (m == set->op.rank || !plan_awaits(plan, m)) {
             continue;
         }
-        word = t->arrival_flags.read(t->arrival_flags.state, &set->op, m,
+        word = t->peers.arrival_flags.read(t->peers.arrival_flags.state, &set->op, m,
                 arrival_cell(lane, epoch), &detail);
         if (word != plan->arrivals[m].word) {
             set->dirty = true;
@@ -321,7 +294,7 @@ void engine_progress(struct tutti *t, bool *moved)
 
     t->engine.now_ns = clock_ns();
     failure_look(t);
-    timeline_look(t);
+    observe_requests(t);
     status = progress(t, moved);
     if (status != TUTTI_OK) {
         failure_set_last(t, status);
@@ -332,11 +305,11 @@ void engine_progress(struct tutti *t, bool *moved)
 bool engine_must_poll(const struct tutti *t)
 {
     return t->device.state != NULL &&
-            (complete_is_pending(&t->inflight) || t->dispatcher.running != NULL ||
-                    t->tickets.meets);
+            (complete_is_pending(&t->engine.inflight) ||
+                    t->dispatcher.running != NULL || t->engine.tickets.meets);
 }
 
 bool engine_is_flushed(const struct tutti *t)
 {
-    return t->transport.ops->flushed(t->transport.state);
+    return t->peers.transport.ops->flushed(t->peers.transport.state);
 }

@@ -12,6 +12,11 @@
 
 #include <tutti/tutti.h>
 
+#include "device/tickets.h"
+#include "run/complete_device.h"
+#include "run/messages.h"
+#include "run/outcomes.h"
+
 struct tutti;
 
 /** What the engine remembers between passes; its own, but for what is atomic. */
@@ -24,6 +29,10 @@ struct engine {
     int64_t tick_limit_ns; /* look at least so often while driven; fixed              */
     int64_t stall_ns,
             stall_fail_ns; /* the parameters; fixed; 0: never                  */
+    struct messages messages;
+    struct forming forming; /* outcomes on their way to batches                       */
+    struct tickets tickets; /* the launch order of device batches; run/order.h        */
+    struct device_inflight inflight; /* what the device has still to do               */
 };
 
 /** One pass. Sets *moved when anything happened. A failure fails the context. */

@@ -8,6 +8,7 @@
 
 #include "base/bitset.h"
 #include "base/clock.h"
+#include "observe/observe.h"
 #include "run/context.h"
 #include "run/persistent.h"
 #include "run/process_set.h"
@@ -22,7 +23,7 @@
 /* The first cause is set; call with the lock. */
 static void enter(struct tutti *t, enum context_failure failure)
 {
-    recorder_tell(&t->recorder, RECORDER_FAILURE, clock_ns(), t->failure.error.text);
+    observe_text(t, EVENT_FAILURE, t->failure.error.text);
     failure_page_fail(&t->failure.page, failure);
     atomic_store_explicit(&t->failure.is_set, 1, memory_order_seq_cst);
     persistent_gate_all(t);

@@ -14,7 +14,9 @@
 #include "run/fusion.h"
 
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
+#include "run/rows.h"
 
 /* ------------------------------------------------------- spare buffers */
 
@@ -53,25 +55,11 @@ static void buffer_give(struct dispatcher *dispatcher, struct fusion_buffer buff
     dispatcher->memory->give_back(dispatcher->memory->user, buffer.memory);
 }
 
-/* Of batches that use buffers, in metrics. */
-static void count_buffers(
-        const struct dispatcher *dispatcher, const struct batch *batch, int64_t bytes)
-{
-    struct metrics *metrics = batch->context->metrics;
-    uint64_t spare = 0;
-
-    for (int i = 0; i < dispatcher->buffer_count; i++) {
-        spare += dispatcher->buffers[i].bytes;
-    }
-    counter_set(&metrics->spare_bytes, spare);
-    metrics_fusion(metrics, batch->buffer.set, bytes);
-}
-
 void fusion_release(struct dispatcher *dispatcher, struct batch *batch)
 {
     if (batch->buffer.memory != NULL) {
         buffer_give(dispatcher, batch->buffer);
-        count_buffers(dispatcher, batch, -(int64_t)batch->buffer.bytes);
+        observe(batch->context, batch, EVENT_UNBUFFERED);
         batch->buffer.memory = NULL;
     }
 }
@@ -223,7 +211,7 @@ tutti_status fusion_pack(struct dispatcher *dispatcher, struct batch *batch)
                 "no memory for a fusion buffer of %zu bytes", bytes);
     }
     batch->buffer.set = batch->set->id;
-    count_buffers(dispatcher, batch, (int64_t)batch->buffer.bytes);
+    observe(batch->context, batch, EVENT_BUFFERED);
     if (!is_packed(batch)) {
         copy_inputs(batch);
         return TUTTI_OK;

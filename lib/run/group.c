@@ -4,6 +4,7 @@
 #include "run/group.h"
 
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/check.h"
 #include "run/complete.h"
 #include "run/context.h"
@@ -24,11 +25,11 @@ static struct open_group *find_group(struct tutti *t)
 {
     struct open_group *group;
 
-    if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&t->work.groups.open, memory_order_relaxed) == 0) {
         return NULL;
     }
     pthread_mutex_lock(&t->lock);
-    group = group_of_thread(&t->groups);
+    group = group_of_thread(&t->work.groups);
     pthread_mutex_unlock(&t->lock);
     return group;
 }
@@ -77,9 +78,9 @@ tutti_status group_begin(struct tutti *t)
     }
     group->thread = pthread_self();
     pthread_mutex_lock(&t->lock);
-    group->next = t->groups.first;
-    t->groups.first = group;
-    (void)atomic_fetch_add_explicit(&t->groups.open, 1, memory_order_relaxed);
+    group->next = t->work.groups.first;
+    t->work.groups.first = group;
+    (void)atomic_fetch_add_explicit(&t->work.groups.open, 1, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
     return TUTTI_OK;
 }
@@ -104,15 +105,15 @@ static void withdraw(struct tutti *t, struct open_group *group)
         next = operation->next;
         complete_release(t, operation);
         if (operation_end(operation)) {
-            operation_put_back(&t->operations, operation);
+            operation_put_back(&t->work.operations, operation);
         }
     }
 }
 
 static void queue_members(struct tutti *t, struct open_group *group)
 {
-    uint64_t order =
-            atomic_load_explicit(&t->intake.count, memory_order_relaxed) + group->count;
+    uint64_t order = atomic_load_explicit(&t->work.intake.count, memory_order_relaxed) +
+            group->count;
 
     if (group->newest == NULL) {
         return;
@@ -122,9 +123,9 @@ static void queue_members(struct tutti *t, struct open_group *group)
         /* 0 means "no group". */
         operation->request.meta.group = group->hash != 0 ? group->hash : 1;
         operation->request.meta.group_size = group->count;
-        recorder_use(&operation->record, --order, operation->request.meta.step);
+        observe_operation(t, operation, EVENT_SUBMITTED, --order);
     }
-    intake_push(&t->intake, group->newest, group->oldest, group->count);
+    intake_push(&t->work.intake, group->newest, group->oldest, group->count);
 }
 
 /*
@@ -158,7 +159,7 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
 static tutti_status end_locked(struct tutti *t, struct open_group *group)
 {
     refuse(t, group, check_late(t, group->oldest));
-    detach(&t->groups, group);
+    detach(&t->work.groups, group);
     if (group->error.status != TUTTI_OK) {
         withdraw(t, group);
         return group->error.status;

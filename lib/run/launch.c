@@ -7,10 +7,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
 #include "run/dispatch.h"
 #include "run/fusion.h"
 #include "run/output.h"
+#include "run/rows.h"
 #include "run/stage.h"
 
 /* A backend has learned what comes from whom: puts it one behind the other. */
@@ -164,25 +166,14 @@ static tutti_status give_outputs(const struct batch *batch)
     return status;
 }
 
-static tutti_status pack_timed(struct tutti *t, struct batch *batch)
-{
-    const int64_t begin_ns = recorder_is_timed(&t->recorder) ? clock_ns() : 0;
-    const tutti_status status = fusion_pack(&t->dispatcher, batch);
-
-    if (begin_ns != 0) {
-        const int64_t end_ns = clock_ns();
-
-        timeline_add(t, batch, RECORDER_PACKED, end_ns, (uint64_t)(end_ns - begin_ns));
-    }
-    return status;
-}
-
 static tutti_status begin(struct tutti *t, struct batch *batch)
 {
     tutti_status status = give_outputs(batch);
 
     if (status == TUTTI_OK && fusion_is_needed(batch)) {
-        status = pack_timed(t, batch);
+        observe(t, batch, EVENT_PACKS);
+        status = fusion_pack(&t->dispatcher, batch);
+        observe(t, batch, EVENT_PACKED);
     }
     if (status != TUTTI_OK) {
         return status;

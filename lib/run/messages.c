@@ -7,6 +7,7 @@
 
 #include "base/digest.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
 
 /* A message for a set this rank has not created yet. */
@@ -20,22 +21,21 @@ struct early_message {
 
 struct wire_writer *messages_begin(struct tutti *t, enum message_kind kind)
 {
-    wire_writer_reset(&t->messages.out);
-    wire_put_u8(&t->messages.out, (uint8_t)kind);
-    return &t->messages.out;
+    wire_writer_reset(&t->engine.messages.out);
+    wire_put_u8(&t->engine.messages.out, (uint8_t)kind);
+    return &t->engine.messages.out;
 }
 
 tutti_status messages_send(struct tutti *t, int to)
 {
-    struct wire_writer *out = &t->messages.out;
+    struct wire_writer *out = &t->engine.messages.out;
 
     wire_put_u64(out, digest(out->data, out->len));
     if (out->failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
     }
-    counter_add(&t->metrics->messages, 1);
-    counter_add(&t->metrics->message_bytes, out->len);
-    return t->transport.ops->send(t->transport.state, to, out->data, out->len);
+    observe_number(t, EVENT_MESSAGE_SENT, out->len);
+    return t->peers.transport.ops->send(t->peers.transport.state, to, out->data, out->len);
 }
 
 /* -------------------------------------------------------------- receiving */
@@ -76,7 +76,7 @@ static tutti_status keep_early(
         struct tutti *t, tutti_process_set id, int from, const void *bytes, size_t len)
 {
     struct early_message *message = mem_alloc(sizeof *message + len);
-    struct early_message **last = &t->messages.early;
+    struct early_message **last = &t->engine.messages.early;
 
     if (message == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an early message");
@@ -95,7 +95,7 @@ static tutti_status keep_early(
 
 tutti_status messages_replay(struct tutti *t)
 {
-    struct early_message **at = &t->messages.early;
+    struct early_message **at = &t->engine.messages.early;
     tutti_status status = TUTTI_OK;
 
     while (*at != NULL && status == TUTTI_OK) {
@@ -159,25 +159,25 @@ static void deliver(void *user, int from, const void *bytes, size_t len)
     struct wire_reader in;
     uint8_t kind;
 
-    if (t->messages.delivery != TUTTI_OK ||
+    if (t->engine.messages.delivery != TUTTI_OK ||
             atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0) {
         return;
     }
-    t->messages.delivery = check_whole(from, bytes, &len);
-    if (t->messages.delivery != TUTTI_OK) {
+    t->engine.messages.delivery = check_whole(from, bytes, &len);
+    if (t->engine.messages.delivery != TUTTI_OK) {
         return;
     }
     wire_reader_init(&in, bytes, len);
     kind = wire_get_u8(&in);
     if (kind == MESSAGE_SET) {
-        t->messages.delivery = route(t, from, &in);
+        t->engine.messages.delivery = route(t, from, &in);
     } else if (kind == MESSAGE_ABORT) {
         failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
     } else if (kind == MESSAGE_ORDER || kind == MESSAGE_ASK) {
-        t->messages.delivery = tickets_receive(&t->tickets, from, kind == MESSAGE_ASK,
-                (const uint8_t *)bytes + 1, len - 1);
+        t->engine.messages.delivery = tickets_receive(&t->engine.tickets, from,
+                kind == MESSAGE_ASK, (const uint8_t *)bytes + 1, len - 1);
     } else {
-        t->messages.delivery = error_set(TUTTI_ERR_PROTOCOL,
+        t->engine.messages.delivery = error_set(TUTTI_ERR_PROTOCOL,
                 "message of unknown kind %u from rank %d", kind, from);
     }
 }
@@ -186,22 +186,22 @@ tutti_status messages_poll(struct tutti *t, bool *moved)
 {
     tutti_status status;
 
-    t->messages.delivery = TUTTI_OK;
-    status = transport_poll(&t->transport, deliver, t);
+    t->engine.messages.delivery = TUTTI_OK;
+    status = transport_poll(&t->peers.transport, deliver, t);
     if (status == TUTTI_AGAIN) {
         return TUTTI_OK;
     }
     *moved = true;
-    return status == TUTTI_OK ? t->messages.delivery : status;
+    return status == TUTTI_OK ? t->engine.messages.delivery : status;
 }
 
 void messages_fini(struct tutti *t)
 {
-    while (t->messages.early != NULL) {
-        struct early_message *next = t->messages.early->next;
+    while (t->engine.messages.early != NULL) {
+        struct early_message *next = t->engine.messages.early->next;
 
-        mem_free(t->messages.early);
-        t->messages.early = next;
+        mem_free(t->engine.messages.early);
+        t->engine.messages.early = next;
     }
-    wire_writer_fini(&t->messages.out);
+    wire_writer_fini(&t->engine.messages.out);
 }

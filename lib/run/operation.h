@@ -22,7 +22,7 @@
 #include "agree/negotiator.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/recorder.h"
+#include "observe/name.h"
 #include "ops/op.h"
 
 enum operation_state {
@@ -38,7 +38,6 @@ enum operation_state {
 
 struct tickets;
 struct inflight;
-struct tensor;
 struct process_set;
 
 /** How far an operation is, for those who do not drive. */
@@ -115,10 +114,9 @@ struct operation {
     _Atomic uint32_t
             cancel_asked; /* the generation that tutti_cancel() meant; 0: none */
     struct process_set *set;
-    struct tensor *tensor; /* its name; holds it in flight                    */
-    struct recorder_place record; /* of the name                              */
+    struct observed_name record; /* of the name                              */
     int64_t taken_ns; /* when the engine saw it                         */
-    struct request request; /* what is negotiated; name borrowed from tensor   */
+    struct request request; /* what is negotiated; `tensor` is held in flight   */
     struct operation_numbers numbers;
     struct operation_parts parts;
     struct operation_memory memory;

@@ -21,7 +21,7 @@ static const struct dispatcher_backend *backend_of(const struct tutti *t)
 
 static bool is_on(const struct tutti *t)
 {
-    return t->tickets.ops != NULL;
+    return t->engine.tickets.ops != NULL;
 }
 
 /* ---------------------------------------------------------- what tickets ask for */
@@ -96,19 +96,19 @@ static const struct tickets_ops ops = { .find = find,
 
 void order_begin(struct tutti *t)
 {
-    tickets_init(&t->tickets, backend_of(t) != NULL ? &ops : NULL, t, t->rank, t->size,
-            t->config.tree_fanout);
-    t->tickets.brakes = t->config.issue == CONFIG_ISSUE_CALLER;
+    tickets_init(&t->engine.tickets, backend_of(t) != NULL ? &ops : NULL, t, t->rank,
+            t->size, t->config.tree_fanout);
+    t->engine.tickets.brakes = t->config.issue == CONFIG_ISSUE_CALLER;
     for (size_t s = 0; s < t->sets.count; s++) {
-        tickets_listed(&t->tickets, &t->sets.sets[s]->op);
+        tickets_listed(&t->engine.tickets, &t->sets.sets[s]->op);
     }
 }
 
 void order_queued(struct tutti *t, const struct batch *batch)
 {
     if (batch->space == OP_DEVICE && is_on(t)) {
-        tickets_queued(
-                &t->tickets, &batch->set->op, batch->lane, batch->operation_count > 0);
+        tickets_queued(&t->engine.tickets, &batch->set->op, batch->lane,
+                batch->operation_count > 0);
     }
 }
 
@@ -119,26 +119,26 @@ bool order_created(struct tutti *t, struct process_set *set, struct operation *c
     }
     operation_advance(creation, OPERATION_AGREED);
     set->creation = creation;
-    tickets_created(&t->tickets, &set->op);
+    tickets_created(&t->engine.tickets, &set->op);
     return true;
 }
 
 bool order_allows(const struct tutti *t, const struct batch *batch)
 {
     return batch->space != OP_DEVICE || !is_on(t) ||
-            tickets_allow(&t->tickets, &batch->set->op, batch->lane);
+            tickets_allow(&t->engine.tickets, &batch->set->op, batch->lane);
 }
 
 void order_use(struct tutti *t, const struct batch *batch)
 {
     if (batch->space == OP_DEVICE && is_on(t)) {
-        tickets_use(&t->tickets, batch->operation_count > 0);
+        tickets_use(&t->engine.tickets, batch->operation_count > 0);
     }
 }
 
 tutti_status order_advance(struct tutti *t, bool *moved)
 {
-    return is_on(t) ? tickets_advance(&t->tickets, moved) : TUTTI_OK;
+    return is_on(t) ? tickets_advance(&t->engine.tickets, moved) : TUTTI_OK;
 }
 
 void order_removed(struct tutti *t, const struct process_set *set)
@@ -147,7 +147,7 @@ void order_removed(struct tutti *t, const struct process_set *set)
         const struct dispatcher_backend *backend = backend_of(t);
 
         backend->ops->part(backend->state, &set->op, t->sets.next_id);
-        tickets_removed(&t->tickets, &set->op);
+        tickets_removed(&t->engine.tickets, &set->op);
     }
 }
 
@@ -158,10 +158,10 @@ static bool has_failed(const struct tutti *t)
 
 bool order_is_on_duty(const struct tutti *t)
 {
-    return tickets_are_awaited(&t->tickets) && !has_failed(t);
+    return tickets_are_awaited(&t->engine.tickets) && !has_failed(t);
 }
 
 bool order_is_owed(const struct tutti *t)
 {
-    return tickets_are_owed(&t->tickets) && !has_failed(t);
+    return tickets_are_owed(&t->engine.tickets) && !has_failed(t);
 }

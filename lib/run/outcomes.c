@@ -129,7 +129,7 @@ static uint64_t absent_key(const struct bitset *absent)
 static tutti_status add_item(
         struct tutti *t, const struct process_set *set, const struct outcome *outcome)
 {
-    struct forming *forming = &t->forming;
+    struct forming *forming = &t->engine.forming;
     struct operation *operation = outcome->cookie;
     const int collective =
             operation != NULL ? operation->request.collective : outcome->collective;
@@ -171,11 +171,12 @@ static tutti_status take_ready(
 
 static tutti_status fill_batches(struct tutti *t)
 {
-    for (size_t i = 0; i < t->forming.count; i++) {
-        struct batch *batch = t->forming.batches[t->forming.items[i].batch];
-        const struct ready_operation *ready = &t->forming.ready[i];
+    for (size_t i = 0; i < t->engine.forming.count; i++) {
+        struct batch *batch =
+                t->engine.forming.batches[t->engine.forming.items[i].batch];
+        const struct ready_operation *ready = &t->engine.forming.ready[i];
 
-        batch->space = t->forming.items[i].meta.space;
+        batch->space = t->engine.forming.items[i].meta.space;
         if (ready->operation == NULL) {
             continue;
         }
@@ -199,7 +200,7 @@ static void queue_or_drop(struct tutti *t, struct batch *batch, tutti_status sta
 
 static tutti_status make_batches(struct tutti *t, struct process_set *set)
 {
-    struct forming *forming = &t->forming;
+    struct forming *forming = &t->engine.forming;
     tutti_status status = TUTTI_OK;
     size_t count = 0;
     size_t made = 0;
@@ -235,7 +236,7 @@ static size_t take_logged(
     const uint64_t message = negotiator->outbox.outcomes[first].log_message;
     size_t i = first;
 
-    t->forming.count = 0;
+    t->engine.forming.count = 0;
     while (i < negotiator->outbox.outcome_count &&
             negotiator->outbox.outcomes[i].log_message == message &&
             negotiator->outbox.outcomes[i].lane == 0 && *status == TUTTI_OK) {
@@ -249,7 +250,7 @@ static size_t take_logged(
             complete_one(t, outcome->cookie, error->status, error);
         }
     }
-    if (*status == TUTTI_OK && t->forming.count > 0) {
+    if (*status == TUTTI_OK && t->engine.forming.count > 0) {
         *status = make_batches(t, set);
     }
     return i;

@@ -33,7 +33,7 @@ static tutti_status check_idle(const struct tutti *t, const struct extent *exten
     char text[OPERATION_TEXT];
 
     do {
-        operation = operation_next(&t->operations, &position);
+        operation = operation_next(&t->work.operations, &position);
         if (operation == NULL) {
             return TUTTI_OK;
         }

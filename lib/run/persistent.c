@@ -181,7 +181,7 @@ bool persistent_end(struct operation *operation)
 
 static bool is_gated(const struct tutti *t, const struct process_set *set)
 {
-    return t->failure.error.status != TUTTI_OK || t->closing || set->closing ||
+    return t->failure.error.status != TUTTI_OK || t->work.closing || set->closing ||
             set->joined;
 }
 
@@ -201,7 +201,7 @@ static struct operation *next_registered(
     struct operation *operation;
 
     do {
-        operation = operation_next(&t->operations, position);
+        operation = operation_next(&t->work.operations, position);
     } while (operation != NULL &&
             (!persistent_is_registered(operation) ||
                     (set != NULL && operation->set != set)));
@@ -234,7 +234,7 @@ bool persistent_any_busy(const struct tutti *t, const struct process_set *set)
 void persistent_give_up(struct tutti *t, struct operation *own)
 {
     if (persistent_end(own)) {
-        operation_put_back(&t->operations, own);
+        operation_put_back(&t->work.operations, own);
     }
 }
 

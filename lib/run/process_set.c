@@ -6,15 +6,14 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bitset.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/carry.h"
 #include "run/context.h"
 #include "run/order.h"
 #include "run/persistent.h"
+#include "run/registration.h"
 
-/* Names that a set remembers at least. */
-#define NAMES_MIN 1024
 /* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
 #define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)
 
@@ -24,7 +23,7 @@ static tutti_status init_shape(const struct tutti *t, struct process_set *set)
     bool made;
 
     for (int i = 0; node_of != NULL && i < set->op.size; i++) {
-        node_of[i] = nodes_of(&t->topology.nodes, set->world_ranks[i]);
+        node_of[i] = nodes_of(&t->peers.nodes, set->world_ranks[i]);
     }
     made = node_of != NULL &&
             tree_shape_init(&set->shape, set->op.size, node_of, t->config.tree_fanout);
@@ -46,15 +45,17 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .stall_fail_ns = t->engine.stall_fail_ns,
         .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
         .window = OP_INFLIGHT_MAX,
-        .arrival_flags = arrival_flags_cover(&t->arrival_flags, &set->op),
-        .limits = t->forming.limits,
+        .arrival_flags = arrival_flags_cover(&t->peers.arrival_flags, &set->op),
+        .limits = t->engine.forming.limits,
         .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
                 /* A MB are 1e6 bytes. */
                 .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
         .priority = t->config.priority,
         .carry = carry_write,
         .keep = carry_keep,
-        .user = set };
+        .user = set,
+        .lock = &t->lock,
+        .forget = tensor_use_forget };
 
     static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
     tutti_status status = init_shape(t, set);
@@ -76,7 +77,6 @@ void process_set_free(struct process_set *set)
     if (set == NULL) {
         return;
     }
-    tensors_fini(&set->tensors);
     carry_fini(set);
     if (set->op.rank >= 0) {
         negotiator_fini(&set->negotiator);
@@ -89,15 +89,12 @@ void process_set_free(struct process_set *set)
 static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int size)
 {
     struct process_set *set = mem_calloc(1, sizeof *set);
-    const size_t capacity = (size_t)t->config.cache_capacity;
 
     if (set == NULL) {
         return NULL;
     }
     set->context = t;
     set->op = (struct op_set){ .rank = -1, .size = size };
-    set->tensors.recorder = &t->recorder;
-    set->tensors.max = size_max(capacity, NAMES_MIN);
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
     if (set->world_ranks == NULL) {
         mem_free(set);
@@ -141,28 +138,7 @@ static tutti_status open_arrival_flags(struct tutti *t, const struct process_set
     if (set->op.rank < 0 || !set->negotiator.config.arrival_flags) {
         return TUTTI_OK;
     }
-    return t->arrival_flags.open(t->arrival_flags.state, &set->op);
-}
-
-/* Who is in a set of this rank; all are in the world. Lock held. */
-static void record_set(struct tutti *t, struct process_set *set)
-{
-    char ranks[RECORDER_NAME_BYTES];
-    struct recorder_place place = { .mark = NULL };
-    struct bitset members;
-
-    if (set->op.rank < 0 || set->id == TUTTI_WORLD || !bitset_init(&members, t->size)) {
-        return;
-    }
-    for (int i = 0; i < set->op.size; i++) {
-        bitset_add(&members, set->world_ranks[i]);
-    }
-    (void)bitset_format(&members, NULL, ranks, sizeof ranks);
-    recorder_add_name(&t->recorder, &place,
-            &(struct recorder_name){
-                    .name = ranks, .set = set->id, .collective = RECORDER_OF_SET });
-    recorder_release(&t->recorder, &place); /* it stays all the same */
-    bitset_fini(&members);
+    return t->peers.arrival_flags.open(t->peers.arrival_flags.state, &set->op);
 }
 
 tutti_status process_sets_add(
@@ -203,7 +179,7 @@ tutti_status process_sets_add(
     set->id = sets->next_id++;
     sets->index_used[index] = true;
     sets->sets[sets->count++] = set;
-    record_set(t, set);
+    observe_set(t, set, EVENT_SET_ADDED);
     pthread_mutex_unlock(&t->lock);
     *added = set;
     return TUTTI_OK;

@@ -13,7 +13,6 @@
 
 #include "agree/negotiator.h"
 #include "ops/op.h"
-#include "run/tensors.h"
 
 struct batch;
 struct tutti;
@@ -36,7 +35,6 @@ struct process_set {
     struct tree_shape shape; /* at member 0, whose negotiator needs it; else zeroed  */
 
     /* guarded by the context's lock */
-    struct tensors tensors;
     size_t in_flight; /* operations of this rank that are not final                   */
     bool closing; /* being removed, or the rank is finalizing                */
     bool joined; /* this rank has joined, and the join is not finished      */

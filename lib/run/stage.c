@@ -4,6 +4,7 @@
 #include "run/stage.h"
 
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/context.h"
 
 static size_t output_bytes(const struct batch *batch, const struct operation *operation)
@@ -128,7 +129,7 @@ tutti_status stage_in(struct tutti *t, struct batch *batch)
         return status;
     }
     batch_advance(batch, BATCH_FETCHING);
-    counter_add(&t->metrics->device_staged, 1);
+    observe(t, batch, EVENT_STAGED);
     say_once(t, batch);
     return TUTTI_OK;
 }

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
+#include "observe/observe.h"
 #include "run/context.h"
 
 static void describe(
@@ -12,15 +14,18 @@ static void describe(
 {
     char tensor[OPERATION_TEXT];
     char more[32] = "";
+    char seconds[TEXT_SECONDS];
 
     operation_text(batch->operations[0], tensor, sizeof tensor);
     if (batch->operation_count > 1) {
         (void)snprintf(more, sizeof more, " and %zu more", batch->operation_count - 1);
     }
     (void)snprintf(text, capacity,
-            "%s%s, which all ranks have submitted: nothing has moved for %.3g s; "
+            "%s%s, which all ranks have submitted: nothing has moved for %s s; "
             "a rank does not take part, or the network stands still",
-            tensor, more, (double)(t->engine.now_ns - batch->time.moved_ns) / 1e9);
+            tensor, more,
+            text_seconds(
+                    (double)(t->engine.now_ns - batch->time.moved_ns) / 1e9, seconds));
 }
 
 static tutti_status look(struct tutti *t, struct batch *batch)
@@ -31,7 +36,7 @@ static tutti_status look(struct tutti *t, struct batch *batch)
     const int64_t told_ns = batch->time.told_ns > batch->time.moved_ns
             ? batch->time.told_ns
             : batch->time.moved_ns;
-    char text[RECORDER_TEXT_BYTES];
+    char text[2 * OPERATION_TEXT];
 
     if (fail_ns > 0 && still_ns >= fail_ns) {
         describe(t, batch, text, sizeof text);
@@ -42,8 +47,7 @@ static tutti_status look(struct tutti *t, struct batch *batch)
     if (warn_ns > 0 && t->engine.now_ns - told_ns >= warn_ns) {
         describe(t, batch, text, sizeof text);
         batch->time.told_ns = t->engine.now_ns;
-        counter_add(&t->metrics->stalls, 1);
-        recorder_tell(&t->recorder, RECORDER_STALL, t->engine.now_ns, text);
+        observe_text(t, EVENT_STALL, text);
         log_warn(&t->log, "stalled: %s%s%s", text,
                 t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
     }

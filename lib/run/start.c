@@ -18,7 +18,7 @@ static void wake_rank(void *user, int world_rank)
 {
     struct tutti *t = user;
 
-    t->transport.ops->wake(t->transport.state, world_rank);
+    t->peers.transport.ops->wake(t->peers.transport.state, world_rank);
 }
 
 static void *heap_alloc(void *user, size_t bytes)
@@ -44,22 +44,21 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->size = spec->size;
     t->config = spec->config;
     t->log = spec->log;
-    t->topology.nodes = spec->nodes;
-    t->topology.caches = spec->caches;
-    t->transport = spec->transport;
-    t->forming.limits = spec->limits;
+    t->peers.nodes = spec->nodes;
+    t->peers.caches = spec->caches;
+    t->peers.transport = spec->transport;
+    t->engine.forming.limits = spec->limits;
     t->outputs.memory = spec->memory.alloc != NULL
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
     t->device = spec->device;
-    t->ranges = spec->ranges;
-    t->arrival_flags = spec->arrival_flags;
+    t->peers.arrival_flags = spec->arrival_flags;
     t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
     t->driver.bell = spec->bell != NULL ? spec->bell : &t->driver.own_bell;
     t->driver.any_thread = spec->any_thread;
-    t->release = spec->release;
-    t->release_user = spec->user;
+    t->origin.release = spec->release;
+    t->origin.user = spec->user;
     t->engine.stall_ns = (int64_t)(warn * 1e9);
     t->engine.stall_fail_ns = (int64_t)(fail * 1e9);
     t->engine.tick_limit_ns = shorter > 0 ? (int64_t)(shorter * 0.25e9) : TICK_LIMIT_NS;
@@ -79,20 +78,16 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
         struct dispatcher_backend *backend = &dispatcher->backends[b];
 
         backend->ops = spec->backends[b];
-        (void)snprintf(t->metrics->backends[b], METRICS_BACKEND_BYTES, "%s",
-                backend->ops->name);
         backend->env = (struct op_env){ .config = &t->config,
             .log = &t->log,
             .world_rank = t->rank,
             .world_size = t->size,
             .chunk_bytes = spec->chunk_bytes,
             .link = spec->link,
-            .links = recorder_links(&t->recorder),
-            .spent = &t->timeline.spent,
             .native = spec->natives[b],
             .wake = wake_rank,
-            .wake_user = t,
-            .counts = &t->metrics->device };
+            .wake_user = t };
+        observer_attach(t, b, backend->ops->name, &backend->env);
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
             dispatcher->backend_count++;
@@ -155,30 +150,9 @@ void context_spec_fini(struct context_spec *spec)
     *spec = (struct context_spec){ 0 };
 }
 
-/* A rank that cannot be recorded works as well. */
-static void open_recorder(struct tutti *t, const struct op_link *link)
-{
-    const struct recorder_spec spec = { .descriptor =
-                                                config_internal(RECORDER_VARIABLE),
-        .folder = t->config.record_dir,
-        .events = (size_t)t->config.record_events,
-        .rank = t->rank,
-        .size = t->size,
-        .link_mbs = (uint32_t)link->bytes_per_us,
-        .is_in_memory = true };
-
-    if ((t->size > 1 || t->config.timeline[0] != '\0') &&
-            recorder_open(&t->recorder, &spec) != TUTTI_OK) {
-        log_warn(&t->log, "nothing is recorded: %s", tutti_last_error());
-    }
-    t->metrics =
-            t->recorder.shared != NULL ? &t->recorder.shared->metrics : &t->own_metrics;
-    counter_set(&t->metrics->started_ns, (uint64_t)clock_ns());
-}
-
 static tutti_status start(struct tutti *t, const struct context_spec *spec)
 {
-    tutti_status status = timeline_open(t);
+    tutti_status status = observer_open(t, &spec->link);
 
     if (status == TUTTI_OK) {
         status = open_backends(t, spec);
@@ -233,9 +207,8 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     cpu_load_init(&t->driver.load);
     headroom_init(&t->outputs.headroom,
             nodes_ranks(&spec->nodes, nodes_of(&spec->nodes, spec->rank)));
-    forkmark_init(&t->forkmark);
+    forkmark_init(&t->origin.forkmark);
     move_in(t, spec);
-    open_recorder(t, &spec->link);
     status = context_spec_agree(spec, start(t, spec));
     if (status != TUTTI_OK) {
         return give_up(t, status);

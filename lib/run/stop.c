@@ -55,7 +55,7 @@ static tutti_status announce_finalize(struct tutti *t, const char *name,
     if (status != TUTTI_OK) {
         return status;
     }
-    finalizing->operation = operation_find(&t->operations, finalizing->request);
+    finalizing->operation = operation_find(&t->work.operations, finalizing->request);
     return TUTTI_OK;
 }
 
@@ -158,7 +158,7 @@ static void release_events(struct tutti *t)
     uint32_t position = 0;
     struct operation *operation;
 
-    while ((operation = operation_next(&t->operations, &position)) != NULL) {
+    while ((operation = operation_next(&t->work.operations, &position)) != NULL) {
         if (operation->on_device.after != NULL) {
             t->device.release(t->device.state, operation->on_device.after);
             operation->on_device.after = NULL;
@@ -175,31 +175,28 @@ tutti_status context_destroy(struct tutti *t)
         (void)sched_yield();
     }
     dispatch_fini(t);
-    tickets_fini(&t->tickets);
+    tickets_fini(&t->engine.tickets);
     process_sets_fini(&t->sets);
-    if (t->transport.ops != NULL) {
-        transport_close(&t->transport);
+    if (t->peers.transport.ops != NULL) {
+        transport_close(&t->peers.transport);
     }
     complete_device_fini(t);
     release_events(t);
-    operation_table_fini(&t->operations);
-    forming_fini(&t->forming);
+    operation_table_fini(&t->work.operations);
+    forming_fini(&t->engine.forming);
     messages_fini(t);
-    free_open_groups(&t->groups);
+    free_open_groups(&t->work.groups);
     output_fini(t);
-    nodes_fini(&t->topology.nodes);
-    nodes_fini(&t->topology.caches);
+    nodes_fini(&t->peers.nodes);
+    nodes_fini(&t->peers.caches);
     config_fini(&t->config);
     cpu_load_fini(&t->driver.load);
     headroom_fini(&t->outputs.headroom);
-    forkmark_fini(&t->forkmark);
-    timeline_fini(t);
-    context_copy_counts(t);
-    recorder_close(&t->recorder,
-            atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) == 0);
+    forkmark_fini(&t->origin.forkmark);
+    observer_close(t);
     (void)pthread_mutex_destroy(&t->lock);
-    if (t->release != NULL) {
-        status = t->release(t->release_user,
+    if (t->origin.release != NULL) {
+        status = t->origin.release(t->origin.user,
                 atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0);
     }
     if (status == TUTTI_OK) { /* else others are still to come, and tuttirun knows it */
@@ -253,10 +250,10 @@ tutti_status context_finalize(struct tutti *t)
         return status;
     }
     pthread_mutex_lock(&t->lock);
-    t->closing = true;
+    t->work.closing = true;
     persistent_gate_all(t);
     pthread_mutex_unlock(&t->lock);
-    tickets_demand(&t->tickets); /* whatever is queued is waited for now */
+    tickets_demand(&t->engine.tickets); /* whatever is queued is waited for now */
     driver_enter(t);
     status = context_check(t);
     if (status == TUTTI_OK) {

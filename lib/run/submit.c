@@ -5,12 +5,15 @@
 
 #include <string.h>
 
+#include "agree/names.h"
 #include "base/mem.h"
+#include "observe/observe.h"
 #include "run/buffers.h"
 #include "run/check.h"
 #include "run/context.h"
 #include "run/failure.h"
 #include "run/persistent.h"
+#include "run/registration.h"
 
 /* The first published size of tutti_options: smaller ones cannot be. */
 #define OPTIONS_SIZE_MIN (offsetof(tutti_options, user) + sizeof(void *))
@@ -133,13 +136,13 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
 
 static tutti_status fill(struct operation *operation, const struct submission *s)
 {
-    struct tensor *tensor = operation->tensor;
+    struct tensor_state *tensor = operation->request.tensor;
 
     operation->request = (struct request){ .collective = s->collective,
         .name = tensor->name,
         .name_len = tensor->name_len,
         .hash = tensor->hash,
-        .memo = &tensor->memo,
+        .tensor = tensor,
         .meta = s->meta,
         .cookie = operation,
         .priority = s->priority };
@@ -179,17 +182,16 @@ static void fill_streams(struct operation *operation, const struct submission *s
 /* Hands an operation over. It may be over before this returns. */
 static void push(struct tutti *t, struct operation *operation, tutti_request *request)
 {
-    recorder_use(&operation->record,
-            atomic_load_explicit(&t->intake.count, memory_order_relaxed),
-            operation->request.meta.step);
+    observe_operation(t, operation, EVENT_SUBMITTED,
+            atomic_load_explicit(&t->work.intake.count, memory_order_relaxed));
     if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }
-    intake_push(&t->intake, operation, operation, 1);
+    intake_push(&t->work.intake, operation, operation, 1);
 }
 
 static tutti_status in_flight_already(
-        const struct tutti *t, const struct tensor *tensor)
+        const struct tutti *t, const struct tensor_state *tensor)
 {
     if (tensor->collective == META_JOIN) {
         return error_set(TUTTI_ERR_DUPLICATE,
@@ -203,21 +205,20 @@ static tutti_status in_flight_already(
 
 /* An operation of the pool becomes one of the tensor, whose name is in flight from then on. */
 static tutti_status begin_named(struct tutti *t, struct operation *operation,
-        struct tensor *tensor, const struct submission *s)
+        struct tensor_state *tensor, const struct submission *s)
 {
     tutti_status status;
 
-    operation->tensor = tensor;
+    operation->request.tensor = tensor;
     operation_begin(operation, s->callback, s->user);
     status = fill(operation, s);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!tensors_hold(tensor, operation)) {
+    if (!tensor_use_begin(tensor->user)) {
         return in_flight_already(t, tensor);
     }
-    operation->record =
-            tensors_record(&operation->set->tensors, tensor, operation->set->id);
+    operation->record = tensor_use_record(operation->set, tensor);
     operation->set->in_flight++;
     fill_streams(operation, s);
     return TUTTI_OK;
@@ -228,10 +229,10 @@ static tutti_status begin_named(struct tutti *t, struct operation *operation,
  * for its buffers.
  */
 static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
-        struct process_set *set, struct tensor *tensor, const struct submission *s,
-        tutti_request *request)
+        struct process_set *set, struct tensor_state *tensor,
+        const struct submission *s, tutti_request *request)
 {
-    struct operation *operation = operation_take(&t->operations);
+    struct operation *operation = operation_take(&t->work.operations);
     tutti_status status;
 
     if (operation == NULL) {
@@ -241,7 +242,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
     status = begin_named(t, operation, tensor, s);
     if (status != TUTTI_OK) {
         if (operation_end(operation)) {
-            operation_put_back(&t->operations, operation);
+            operation_put_back(&t->work.operations, operation);
         }
         return status;
     }
@@ -264,44 +265,47 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
  * What is submitted in the name of a registered tensor. Field by field: to build it aside
  * and to copy it takes longer than all else that submits it.
  */
-static void describe(const struct tensor *tensor, struct submission *s)
+static void describe(const struct operation *own, struct submission *s)
 {
-    s->collective = tensor->collective;
-    s->name = tensor->name;
-    s->set = tensor->set->id;
-    s->meta = tensor->meta;
-    s->rows = tensor->rows;
-    s->input = tensor->collective == TUTTI_BROADCAST ? s->output : s->input;
-    s->output = tensor->rows.owns_output ? NULL : s->output;
-    s->priority = tensor->priority;
-    s->stream = tensor->stream;
+    const struct tensor_use *use = own->request.tensor->user;
+    const struct submission *all = &use->registration->all;
+
+    s->collective = all->collective;
+    s->name = all->name;
+    s->set = all->set;
+    s->meta = all->meta;
+    s->rows = all->rows;
+    s->input = all->collective == TUTTI_BROADCAST ? s->output : s->input;
+    s->output = all->rows.owns_output ? NULL : s->output;
+    s->priority = all->priority;
+    s->stream = all->stream;
 }
 
 /*
  * Lock held. The tensor of a handle, which may have been unregistered since anybody looked; its
  * description holds as long as the lock. NULL: unknown.
  */
-static struct tensor *find_registered(
+static struct tensor_state *find_registered(
         struct tutti *t, tutti_tensor handle, struct submission *s)
 {
-    const struct operation *own = persistent_find(&t->operations, handle);
+    const struct operation *own = persistent_find(&t->work.operations, handle);
     const enum op_space space = s->meta.space;
 
     if (own == NULL) {
         return NULL;
     }
-    describe(own->tensor, s);
+    describe(own, s);
     s->meta.space = space;
-    return own->tensor;
+    return own->request.tensor;
 }
 
 /* Lock held. handle: of a registered tensor, or 0. */
 static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tutti_tensor handle, tutti_request *request)
 {
-    struct open_group *group = group_of_thread(&t->groups);
+    struct open_group *group = group_of_thread(&t->work.groups);
     struct process_set *set = NULL;
-    struct tensor *tensor = NULL;
+    struct tensor_state *tensor = NULL;
     tutti_status status;
 
     if (handle != 0) {
@@ -315,12 +319,18 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
         return status;
     }
     if (tensor == NULL) {
-        tensor = tensors_get(&set->tensors, s->collective, s->name, strlen(s->name));
+        tensor = tensor_use_hold(set, s->collective, s->name);
+    } else {
+        tensor->holds++;
     }
     if (tensor == NULL) {
         return no_memory(s);
     }
-    return queue_tensor(t, group, set, tensor, s, request);
+    status = queue_tensor(t, group, set, tensor, s, request);
+    if (status != TUTTI_OK) {
+        names_let_go(&set->negotiator, tensor);
+    }
+    return status;
 }
 
 /*
@@ -386,7 +396,7 @@ tutti_status submit_queue(
 static bool refill(const struct tutti *t, struct operation *operation,
         const struct submission *buffers)
 {
-    const int collective = operation->tensor->collective;
+    const int collective = operation->request.tensor->collective;
     struct meta *meta = &operation->request.meta;
     const void *input =
             collective == TUTTI_BROADCAST ? buffers->output : buffers->input;
@@ -401,7 +411,6 @@ static bool refill(const struct tutti *t, struct operation *operation,
     operation->memory.output = buffers->output;
     operation->memory.bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
     lend(operation, operation->memory.bytes, operation->memory.bytes);
-    operation->on_device.stream = operation->tensor->stream;
     return true;
 }
 
@@ -413,7 +422,7 @@ static tutti_status fill_persistent(
     if (refill(t, operation, s)) {
         return TUTTI_OK;
     }
-    describe(operation->tensor, s);
+    describe(operation, s);
     operation_begin(operation, s->callback, s->user);
     status = check_in_set(s, &operation->set->op);
     if (status != TUTTI_OK) {
@@ -454,8 +463,8 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     tutti_status status;
 
     /* Relaxed: a group of this thread is seen, and others are none of its business. */
-    if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
-        operation = persistent_take(&t->operations, tensor);
+    if (atomic_load_explicit(&t->work.groups.open, memory_order_relaxed) == 0) {
+        operation = persistent_take(&t->work.operations, tensor);
     }
     if (operation == NULL) {
         return queue(t, s, tensor, request);

@@ -3,6 +3,7 @@
  */
 #include "run/take_in.h"
 
+#include "observe/observe.h"
 #include "run/complete.h"
 #include "run/context.h"
 
@@ -56,9 +57,8 @@ static tutti_status announce_cancels(struct tutti *t)
     uint32_t position = 0;
     struct operation *operation;
 
-    pthread_mutex_lock(&t->lock);
     while (status == TUTTI_OK &&
-            (operation = operation_next(&t->operations, &position)) != NULL) {
+            (operation = operation_next(&t->work.operations, &position)) != NULL) {
         if (operation_state(operation) != OPERATION_ANNOUNCED ||
                 !operation_take_cancel(operation)) {
             continue;
@@ -66,32 +66,13 @@ static tutti_status announce_cancels(struct tutti *t)
         operation->set->dirty = true;
         status = negotiator_cancel(&operation->set->negotiator, &operation->request);
     }
-    pthread_mutex_unlock(&t->lock);
     return status;
-}
-
-static void record_taken(
-        const struct tutti *t, uint64_t count, const struct recorder_mark *last)
-{
-    if (count > 0) {
-        recorder_add(&t->recorder,
-                &(struct recorder_event){ .kind = RECORDER_TAKEN,
-                        .time_ns = t->engine.now_ns,
-                        .place = atomic_load_explicit(
-                                &t->intake.count, memory_order_relaxed),
-                        .amount = count,
-                        .tensor = recorder_number(&t->recorder, last) });
-    }
 }
 
 tutti_status take_in_submissions(struct tutti *t, bool *moved)
 {
-    struct operation *operations = intake_take(&t->intake);
+    struct operation *operations = intake_take(&t->work.intake);
     const bool cancels = take_cancels(t);
-    const struct recorder_mark *last = NULL;
-    /* Acquire: pairs with timeline_start(). */
-    const bool is_timed = atomic_load_explicit(&t->timeline.mode,
-                                  memory_order_acquire) != TIMELINE_OFF;
     struct operation *next;
     tutti_status status = TUTTI_OK;
     uint64_t count = 0;
@@ -100,11 +81,7 @@ tutti_status take_in_submissions(struct tutti *t, bool *moved)
     for (struct operation *operation = operations; operation != NULL;
             operation = next) {
         next = operation->next;
-        last = operation->record.mark;
-        count++;
-        if (is_timed) {
-            timeline_take_in(t, operation);
-        }
+        observe_operation(t, operation, EVENT_TAKEN_IN, ++count);
         if (status == TUTTI_OK) {
             status = announce(t, operation);
         } else {
@@ -112,6 +89,6 @@ tutti_status take_in_submissions(struct tutti *t, bool *moved)
             operation_advance(operation, OPERATION_ANNOUNCED);
         }
     }
-    record_taken(t, count, last);
+    observe_number(t, EVENT_ALL_TAKEN_IN, count);
     return status == TUTTI_OK && cancels ? announce_cancels(t) : status;
 }

@@ -8,7 +8,7 @@
 #include "ops/mpi/meter.h"
 
 #include "base/mem.h"
-#include "base/recorder.h"
+#include "observe/recorder.h"
 
 #define SPELL_NS INT64_C(50000000)
 /* By so much the peer may begin a batch later, which is no fault of the link. */

@@ -1,6 +1,6 @@
 /*
  * How fast what a rank awaits of each other rank comes, for whoever asks which link is slow
- * (tools/autopsy/links.c). Operands of large reductions alone: they come straight from their
+ * (tools/recordings/links.c). Operands of large reductions alone: they come straight from their
  * owner, which has them, so that nobody else's link delays them.
  */
 #ifndef TUTTI_OPS_MPI_METER_H

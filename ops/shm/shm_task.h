@@ -179,7 +179,7 @@ struct shm_members {
     int count;
 };
 
-/* Who waits for whom (shm_follow.c). */
+/* Who waits for whom (shm_arrive.c). */
 
 /** The members whose reaching a stage matters to others. */
 struct shm_members shm_awaited(const struct op_batch *batch, enum shm_stage stage);
@@ -195,7 +195,11 @@ bool shm_all_reached(
         const struct shm_state *shm, struct shm_task *task, enum shm_stage stage);
 /** Publishes that this rank has reached a stage, and wakes who can go on by that. */
 void shm_reach(struct shm_state *shm, struct shm_task *task, enum shm_stage stage);
-void shm_wake(const struct shm_state *shm, const struct op_batch *batch, int member);
+static inline void shm_wake(
+        const struct shm_state *shm, const struct op_batch *batch, int member)
+{
+    shm->env->wake(shm->env->wake_user, batch->set->world_ranks[member]);
+}
 
 /* Arriving (shm_arrive.c). */
 

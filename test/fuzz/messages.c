@@ -34,7 +34,7 @@ static tutti_config *make_config(void)
 
 static void play(tutti *t, tutti *peer, struct fuzz_input *input)
 {
-    const struct transport *end = &peer->transport;
+    const struct transport *end = &peer->peers.transport;
     struct wire_writer message = { 0 };
     float value = 1;
     tutti_request request = TUTTI_REQUEST_NULL;

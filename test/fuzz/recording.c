@@ -1,5 +1,5 @@
 /*
- * Recordings of three ranks (base/recorder.h), and what is concluded, printed, drawn and merged of them.
+ * Recordings of three ranks (observe/recorder.h), and what is concluded, printed, drawn and merged of them.
  * A recording is a megabyte of zeros, mostly. So the input says what is not zero: a rank, an
  * offset of three bytes, a length and so many bytes, again and again.
  */

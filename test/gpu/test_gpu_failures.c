@@ -411,7 +411,8 @@ static void run_left_out(struct ends_rank *r)
     } else {
         ends_pass_time(r, "rank 1 has not submitted allreduce \"x\"");
         request = submit(r, "y", memory);
-        ends_pass(86); /* x waits for more than stall_fail_s with the time before, y does not */
+        ends_pass(
+                86); /* x waits for more than stall_fail_s with the time before, y does not */
     }
     expect_failed(r, &request, "allreduce \"x\" was not submitted by all ranks within");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);

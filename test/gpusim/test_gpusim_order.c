@@ -304,17 +304,6 @@ static void expect_races(long races, const char *newer, const char *older)
     }
 }
 
-/* All readers that nothing orders must be waited for, not only the last one. */
-TEST(test_every_reader_is_remembered)
-{
-    copy(bench.b, bench.a, 10, bench.first);
-    gpusim_settle();
-    copy(bench.b + 10, bench.a, 10, bench.second);
-    gpusim_settle();
-    fill(bench.a, 10, bench.second);
-    expect_races(1, "cuMemsetD8Async", "cuMemcpyDtoDAsync_v2");
-}
-
 /* Whichever comes first: the access is late or early, it is a race in both cases. */
 TEST(test_the_host_must_wait_before_it_reads)
 {
@@ -342,18 +331,6 @@ TEST(test_freeing_what_is_in_use_is_found)
     expect_races(1, "cuMemFree", "cuMemcpyDtoDAsync_v2");
 }
 
-TEST(test_pinned_memory_is_checked_as_well)
-{
-    void *pinned;
-
-    assert_int_equal(cuMemHostAlloc(&pinned, BYTES, 1), 0);
-    assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, bench.a, BYTES, bench.first), 0);
-    assert_int_equal(cuMemcpyHtoDAsync_v2(bench.b, pinned, BYTES, bench.second), 0);
-    expect_races(1, "cuMemcpy", "cuMemcpy");
-    assert_int_equal(cuCtxSynchronize(), 0);
-    assert_int_equal(cuMemFreeHost(pinned), 0);
-}
-
 TEST(test_the_default_stream_orders_implicitly)
 {
     void *blocking;
@@ -366,15 +343,4 @@ TEST(test_the_default_stream_orders_implicitly)
     fill(bench.a, BYTES, bench.first);
     expect_races(1, "cuMemsetD8Async", "cuMemsetD8Async");
     assert_int_equal(cuStreamDestroy_v2(blocking), 0);
-}
-
-/* Ranges of a thousand tensors in one buffer: neighbours do not race, one overlap does. */
-TEST(test_many_neighbours)
-{
-    for (uint64_t i = 0; i < BYTES; i += 4) {
-        fill(bench.a + i, 4, i % 8 == 0 ? bench.first : bench.second);
-    }
-    expect_races(0, "", "");
-    fill(bench.a + 800, 5, bench.first);
-    expect_races(1, "writes 5 bytes at offset 800", "at offset 804");
 }

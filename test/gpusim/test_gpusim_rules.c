@@ -236,24 +236,6 @@ UNIT_TEST(test_the_packed_buffer_is_watched)
     bench_close();
 }
 
-UNIT_TEST(test_a_table_that_is_not_there_yet_is_found)
-{
-    bench_open();
-    upload_table(bench.pack);
-    gpu_wait(bench.pack);
-    gpusim_settle();
-    upload_table(bench.produce); /* again, and the launch does not wait */
-    for (int i = 0; i < TENSORS; i++) {
-        assert_int_equal(cuMemsetD8Async(bench.tensors[i], 0, ELEMENTS * sizeof(float),
-                                 bench.pack),
-                0);
-    }
-    launch_pack(PACK_GATHER, true);
-    gpusim_settle();
-    assert_true(gpusim_take_reports(NULL, 0) >= 1);
-    bench_close();
-}
-
 /* ----------------------------------------------------------------------------- memory */
 
 static void expect_report(const char *says)

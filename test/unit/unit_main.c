@@ -4,7 +4,7 @@
 #include "test/unit/unit.h"
 
 enum {
-    UNIT_TESTS_MAX = 128
+    UNIT_TESTS_MAX = 512
 };
 
 static struct CMUnitTest tests[UNIT_TESTS_MAX];

@@ -1,12 +1,13 @@
 /*
- * Finds why a job does not go on.
+ * Finds why a job makes no progress. The first of these that applies is the cause:
  *
- * A rank waits when it has submitted something that another one has not. Of the ranks that are
- * waited for, those that wait for nobody themselves are to blame. If there is none, ranks wait for
- * each other in a circle: one that has left out a tensor, and has gone on to a later step than the
- * others, is to blame; else they submit and wait in different orders. Before that come ranks that have ended or were stopped: they cannot
- * submit. Then ranks that have submitted all but do not take part, because their engine is stuck or
- * for another reason, and last what the library said.
+ * - A rank has ended or was stopped, so it cannot submit.
+ * - A rank has not submitted what another one waits for. If it waits itself, it is not the culprit. If
+ *   all such ranks wait, they wait in a circle: the culprit is the only one that has left out a tensor
+ *   and has gone on to a later step, else they submit and wait in different orders.
+ * - A rank has submitted everything but does not take part, because its engine is stuck or for another
+ *   reason.
+ * - An operation or a context has failed with an error of the library.
  */
 #include "tools/autopsy/analysis.h"
 
@@ -25,17 +26,10 @@ enum {
 };
 
 #define SECOND 1e9
-/* A shorter wait is none to report, while nothing has failed. */
+/* A shorter wait is not reported, unless something has failed. */
 #define PATIENCE_S 0.1
 
 /* ------------------------------------------------------------------ in words */
-
-void analysis_rank_text(
-        const struct recording_of *recording, char *text, size_t capacity)
-{
-    (void)snprintf(text, capacity, "rank %d on %s", recording->rank,
-            recording->host[0] == '\0' ? "a host" : recording->host);
-}
 
 void analysis_tensor_text(
         const struct recorded_tensor *tensor, char *text, size_t capacity)
@@ -95,7 +89,7 @@ void analysis_last_text(
     char about[WORDS];
     double age;
 
-    /* Who waits takes in what it has submitted before. */
+    /* A rank that waits also processes what it has submitted before. */
     if (event == NULL || event->kind != RECORDER_WAIT) {
         event = last_of(recording, waits | 1U << RECORDER_TAKEN);
     }
@@ -118,7 +112,7 @@ void analysis_last_text(
 
 /* Appends to the conclusion. */
 static void __attribute__((format(printf, 2, 3)))
-say(struct analysis *analysis, const char *format, ...)
+append(struct analysis *analysis, const char *format, ...)
 {
     const size_t len = strlen(analysis->conclusion);
     va_list args;
@@ -129,15 +123,16 @@ say(struct analysis *analysis, const char *format, ...)
     va_end(args);
 }
 
-/* What it did last, and what its process does. */
-static void say_doing(struct analysis *analysis, const struct recording_of *recording)
+/* What the rank did last, and what its process is doing. */
+static void append_activity(
+        struct analysis *analysis, const struct recording_of *recording)
 {
     char words[2 * WORDS];
 
     analysis_last_text(recording, words, sizeof words);
-    say(analysis, "; %s", words);
+    append(analysis, "; %s", words);
     if (recording->process[0] != '\0') {
-        say(analysis, "; its process %s", recording->process);
+        append(analysis, "; its process %s", recording->process);
     }
 }
 
@@ -162,7 +157,7 @@ static void ranks_text(const struct recorded_job *job, const struct bitset *indi
     bitset_fini(&ranks);
 }
 
-/* ------------------------------------------------------------ who waits for whom */
+/* -------------------------------------------------------- which ranks are awaited */
 
 static int64_t since_real(
         const struct recording_of *recording, const struct recorded_tensor *tensor)
@@ -191,9 +186,10 @@ static void blame_one(struct blame *blame, const struct subject *subject,
     }
 }
 
-static void blame_for(struct analysis *analysis, const struct recorded_job *job,
-        const struct subject *subject)
+static void blame_for(
+        void *context, const struct recorded_job *job, const struct subject *subject)
 {
+    struct analysis *analysis = context;
     const struct recorded_tensor *asked = subject_asked(subject, job->count);
     size_t missing = 0;
 
@@ -209,7 +205,7 @@ static void blame_for(struct analysis *analysis, const struct recorded_job *job,
     }
 }
 
-/* The rank that most wait for; -1: none. */
+/* The rank for which most others wait; -1: none. */
 static int most_blamed(const struct analysis *analysis, bool even_if_it_waits)
 {
     int most = -1;
@@ -234,7 +230,7 @@ static uint64_t round_of(const struct recorded_tensor *tensor)
     return tensor->step != 0 ? tensor->step : tensor->uses;
 }
 
-/* In a circle, the only rank that owes something of the earliest round; -1: there is none. */
+/* In a circle, the only rank that lacks something of the earliest round; -1: there is none. */
 static int find_first_to_part(const struct analysis *analysis)
 {
     uint64_t earliest = UINT64_MAX;
@@ -274,13 +270,13 @@ static bool anyone_has_failed(const struct recorded_job *job)
     return false;
 }
 
-/* A wait that is known to be short may be one of any step, while nothing has failed. */
+/* A short wait is normal in any step, unless something has failed. */
 static bool is_too_short(const struct recorded_job *job, double seconds)
 {
     return seconds > 0 && seconds < PATIENCE_S && !anyone_has_failed(job);
 }
 
-static void say_waited_for(struct analysis *analysis, const struct recorded_job *job,
+static void append_missing(struct analysis *analysis, const struct recorded_job *job,
         const struct blame *blame)
 {
     char name[WORDS];
@@ -291,15 +287,15 @@ static void say_waited_for(struct analysis *analysis, const struct recorded_job 
     }
     analysis_tensor_text(blame->first, name, sizeof name);
     ranks_text(job, &blame->waiters, ranks, sizeof ranks);
-    say(analysis, "has not submitted %s", name);
+    append(analysis, "has not submitted %s", name);
     if (blame->tensors > 1) {
-        say(analysis, " and %zu more", blame->tensors - 1);
+        append(analysis, " and %zu more", blame->tensors - 1);
     }
-    say(analysis, ", which %s %s for", ranks,
+    append(analysis, ", which %s %s for", ranks,
             bitset_count(&blame->waiters) == 1 ? "waits" : "wait");
 }
 
-/* How long a rank that waits has done so, by its own clock; 0: that is not known. */
+/* For how long the ranks have waited, by their own clocks; 0: not known. */
 static double waited_s(const struct recorded_job *job, const struct blame *blame)
 {
     int64_t end = INT64_MIN;
@@ -314,10 +310,10 @@ static double waited_s(const struct recorded_job *job, const struct blame *blame
             : (double)(end - blame->since_real_ns) / SECOND;
 }
 
-static void say_since(struct analysis *analysis, double seconds)
+static void append_duration(struct analysis *analysis, double seconds)
 {
     if (seconds > 0) {
-        say(analysis, " since %.3g s", seconds);
+        append(analysis, " since %.3g s", seconds);
     }
 }
 
@@ -332,14 +328,14 @@ static void conclude_missing(
         return;
     }
     conclude(analysis, CULPRIT_MISSING, culprit);
-    analysis_rank_text(&job->ranks[culprit], rank, sizeof rank);
-    say(analysis, "%s ", rank);
-    say_waited_for(analysis, job, blame);
-    say_since(analysis, seconds);
-    say_doing(analysis, &job->ranks[culprit]);
+    recorded_rank_text(&job->ranks[culprit], rank, sizeof rank);
+    append(analysis, "%s ", rank);
+    append_missing(analysis, job, blame);
+    append_duration(analysis, seconds);
+    append_activity(analysis, &job->ranks[culprit]);
 }
 
-/* It ended or was stopped, whatever it owes. */
+/* It has ended or was stopped, whatever it has not submitted. */
 static void conclude_process(struct analysis *analysis, const struct recorded_job *job,
         int culprit, enum culprit_cause cause)
 {
@@ -348,21 +344,21 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
     char words[2 * WORDS];
 
     conclude(analysis, cause, culprit);
-    analysis_rank_text(recording, words, sizeof words);
-    say(analysis, "%s %s", words, recording->process);
+    recorded_rank_text(recording, words, sizeof words);
+    append(analysis, "%s %s", words, recording->process);
     if (blame->first != NULL) {
-        say(analysis, "; it ");
-        say_waited_for(analysis, job, blame);
-        say_since(analysis, waited_s(job, blame));
+        append(analysis, "; it ");
+        append_missing(analysis, job, blame);
+        append_duration(analysis, waited_s(job, blame));
     }
     analysis_last_text(recording, words, sizeof words);
-    say(analysis, "; %s", words);
+    append(analysis, "; %s", words);
 }
 
 /*
- * False also where the program has dealt with the error: afterwards a wait has ended, which told
- * it, and something that it submitted then went well. What was on its way at the time says
- * nothing. A program that never waits is taken to know at once.
+ * True if the program has not handled its last error. It has if afterwards a wait has ended, which
+ * returned the error, and something that was submitted later has succeeded. Operations in flight at the
+ * time of the error do not count. A program that never waits is assumed to know at once.
  */
 static bool ends_with_error(const struct recording_of *recording)
 {
@@ -382,7 +378,7 @@ static bool ends_with_error(const struct recording_of *recording)
     return recording->error[0] != '\0' && step < steps;
 }
 
-/* Ranks that ended because the library told them of a failure are no cause. */
+/* Ranks that ended because the library returned a failure to them are not the cause. */
 static int find_process(const struct recorded_job *job, const char *states)
 {
     for (size_t r = 0; r < job->count; r++) {
@@ -416,16 +412,16 @@ static void conclude_order(
         return;
     }
     conclude(analysis, CULPRIT_ORDER, culprit);
-    analysis_rank_text(&job->ranks[culprit], rank, sizeof rank);
-    say(analysis, "ranks wait for each other: %s ", rank);
-    say_waited_for(analysis, job, blame);
-    say_since(analysis, seconds);
+    recorded_rank_text(&job->ranks[culprit], rank, sizeof rank);
+    append(analysis, "ranks wait for each other: %s ", rank);
+    append_missing(analysis, job, blame);
+    append_duration(analysis, seconds);
     if (other >= 0) {
-        analysis_rank_text(&job->ranks[other], rank, sizeof rank);
-        say(analysis, ", while %s ", rank);
-        say_waited_for(analysis, job, &analysis->blames[other]);
+        recorded_rank_text(&job->ranks[other], rank, sizeof rank);
+        append(analysis, ", while %s ", rank);
+        append_missing(analysis, job, &analysis->blames[other]);
     }
-    say(analysis, "; they submit and wait in different orders");
+    append(analysis, "; they submit and wait in different orders");
 }
 
 /* The first that the engine of a rank has not seen, and how many there are; or NULL. */
@@ -464,18 +460,18 @@ static void conclude_engine(struct analysis *analysis, const struct recorded_job
             continue;
         }
         conclude(analysis, CULPRIT_ENGINE, (int)r);
-        analysis_rank_text(recording, words, sizeof words);
-        say(analysis, "%s has submitted ", words);
+        recorded_rank_text(recording, words, sizeof words);
+        append(analysis, "%s has submitted ", words);
         analysis_tensor_text(unseen, words, sizeof words);
-        say(analysis, "%s", words);
+        append(analysis, "%s", words);
         if (count > 1) {
-            say(analysis, " and %zu more", count - 1);
+            append(analysis, " and %zu more", count - 1);
         }
-        say(analysis,
+        append(analysis,
                 ", which tutti has not taken up since %.3g s (a callback that does not "
                 "return?)",
                 seconds);
-        say_doing(analysis, recording);
+        append_activity(analysis, recording);
     }
 }
 
@@ -538,12 +534,12 @@ static void conclude_behind(struct analysis *analysis, const struct recorded_job
             continue;
         }
         conclude(analysis, CULPRIT_BEHIND, behind);
-        analysis_rank_text(&job->ranks[behind], words, sizeof words);
+        recorded_rank_text(&job->ranks[behind], words, sizeof words);
         event_tensor_text(recording, batch, " of ", about, sizeof about);
-        say(analysis, "%s has not begun the batch%s, which rank %d has since %.3g s",
+        append(analysis, "%s has not begun the batch%s, which rank %d has since %.3g s",
                 words, about, recording->rank,
                 seconds_before_end(recording, batch->time_ns));
-        say_doing(analysis, &job->ranks[behind]);
+        append_activity(analysis, &job->ranks[behind]);
     }
 }
 
@@ -552,13 +548,13 @@ static void conclude_by_text(struct analysis *analysis, const struct recorded_jo
     for (size_t r = 0; r < job->count && analysis->cause == CULPRIT_NONE; r++) {
         if (ends_with_error(&job->ranks[r])) {
             conclude(analysis, CULPRIT_MISMATCH, -1);
-            say(analysis, "%s", job->ranks[r].error);
+            append(analysis, "%s", job->ranks[r].error);
         }
     }
     for (size_t r = 0; r < job->count && analysis->cause == CULPRIT_NONE; r++) {
         if (job->ranks[r].failure[0] != '\0') {
             conclude(analysis, CULPRIT_FAILED, -1);
-            say(analysis, "%s", job->ranks[r].failure);
+            append(analysis, "%s", job->ranks[r].failure);
         }
     }
 }
@@ -591,7 +587,7 @@ static void find_cause(struct analysis *analysis, const struct recorded_job *job
     }
     if (analysis->cause == CULPRIT_NONE) {
         analysis->culprit = -1;
-        say(analysis, "no rank waits for another");
+        append(analysis, "no rank waits for another");
     }
 }
 
@@ -617,17 +613,13 @@ static tutti_status make_room(struct analysis *analysis, const struct recorded_j
 
 tutti_status analysis_make(struct analysis *analysis, const struct recorded_job *job)
 {
-    struct subjects subjects = { .count = 0 };
     tutti_status status = make_room(analysis, job);
 
     if (status == TUTTI_OK) {
-        status = subjects_find(&subjects, job);
-    }
-    for (size_t s = 0; s < subjects.count; s++) {
-        blame_for(analysis, job, &subjects.items[s]);
+        status = subjects_visit(job, blame_for, analysis);
     }
     if (status == TUTTI_OK) {
-        status = lateness_find(analysis, job);
+        status = lateness_find(analysis->lateness, job);
     }
     if (status == TUTTI_OK) {
         find_cause(analysis, job);
@@ -635,7 +627,6 @@ tutti_status analysis_make(struct analysis *analysis, const struct recorded_job 
         analysis_fini(analysis);
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for an autopsy");
     }
-    subjects_fini(&subjects);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the recordings of a job say together: who is waited for, by whom, for what, and what went
- * another way first. Pure.
+ * The cause of a hang or failure, from the recordings of all ranks: the missing rank, its tensor, the
+ * ranks that wait for it, and slow ranks. No I/O.
  */
 #ifndef TUTTI_TOOLS_AUTOPSY_ANALYSIS_H
 #define TUTTI_TOOLS_AUTOPSY_ANALYSIS_H
@@ -12,22 +12,16 @@
 #include <tutti/tutti.h>
 
 #include "base/bitset.h"
-#include "tools/autopsy/recording.h"
+#include "tools/recordings/job.h"
+#include "tools/recordings/lateness.h"
 
 enum {
     ANALYSIS_TEXT_MAX = 3072
 };
 
-/** The recordings that there are, in order of rank. */
-struct recorded_job {
-    struct recording_of *ranks; /* owned                       */
-    size_t count;
-    int size; /* of the job; there may be fewer recordings */
-};
-
-/** Why the job does not go on. */
+/** Why the job makes no progress. */
 enum culprit_cause {
-    CULPRIT_NONE, /* nobody waits for long                                        */
+    CULPRIT_NONE, /* no rank waits for long                                       */
     CULPRIT_GONE, /* the rank's process has ended                                 */
     CULPRIT_STOPPED, /* it was stopped by a signal or a debugger                     */
     CULPRIT_MISSING, /* the rank has not submitted what others wait for              */
@@ -38,22 +32,14 @@ enum culprit_cause {
     CULPRIT_FAILED /* the context has failed, for a reason that the library gave   */
 };
 
-/** What others wait for of one rank. */
+/** What other ranks wait for from one rank. */
 struct blame {
     size_t tensors; /* that it has not submitted                               */
     const struct recorded_tensor
             *first; /* of them, as a rank that waits has it       */
     struct bitset waiters; /* indices of the ranks that wait for it              */
     int64_t since_real_ns; /* the first of them; INT64_MAX: not known          */
-    bool waits; /* it waits itself for what another has not submitted     */
-};
-
-/** How late a rank arrived at batches, against the median of all ranks. */
-struct lateness {
-    size_t batches; /* that all ranks have recorded, and had not submitted together */
-    size_t late; /* of them, by more than a millisecond                        */
-    int64_t median_ns; /* of those                                             */
-    bool is_slow; /* that is most of them, and costs time                      */
+    bool waits; /* it waits itself for what another one has not submitted */
 };
 
 struct analysis {
@@ -65,26 +51,12 @@ struct analysis {
     size_t count;
 };
 
-/** Fills `lateness`, which is zeroed (lateness.c). @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
-TUTTI_MUST_USE tutti_status lateness_find(
-        struct analysis *analysis, const struct recorded_job *job);
-/** For qsort(): of int64_t. */
-int lateness_compare_times(const void *a, const void *b);
-/**
- * Corrects the times of day of recordings on other hosts than the first's (clocks.c): the clocks of
- * hosts differ, and a batch begins everywhere at about the same time.
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
- */
-TUTTI_MUST_USE tutti_status clocks_align(struct recorded_job *job);
 /** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
 TUTTI_MUST_USE tutti_status analysis_make(
         struct analysis *analysis, const struct recorded_job *job);
 void analysis_fini(struct analysis *analysis);
 
-/** The number of a rank, as it is written: "rank 3 on b". */
-void analysis_rank_text(
-        const struct recording_of *recording, char *text, size_t capacity);
-/** The same of a tensor: allreduce "fc.weight" of step 412. */
+/** What a tensor is called: allreduce "fc.weight" of step 412. */
 void analysis_tensor_text(
         const struct recorded_tensor *tensor, char *text, size_t capacity);
 /** What a rank did last: "left tutti 31.2 s ago, after allreduce "a"; it sleeps". */

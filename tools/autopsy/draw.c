@@ -3,7 +3,7 @@
  */
 #include "base/error.h"
 #include "tools/autopsy/autopsy.h"
-#include "tools/autopsy/svg.h"
+#include "tools/recordings/svg.h"
 
 enum {
     ROW = 34,
@@ -12,43 +12,31 @@ enum {
 
 #define SECOND 1e9
 
+/* What lasts is a bar, and what does not a mark; waits and submissions are below. */
 static void draw_event(const struct svg *svg, const struct recording_of *recording,
         size_t at, double y)
 {
-    const struct recorder_event *event = &recording->events[at];
-    const int64_t end_ns = recorded_end_ns(recording, at);
-    int64_t times[2] = { event->time_ns + recording->to_real_ns,
-        end_ns == 0 ? svg->end : end_ns + recording->to_real_ns };
+    static const char *const colors[RECORDER_KINDS] = {
+        [RECORDER_WAIT] = "#c8c8c8",
+        [RECORDER_LAUNCHED] = "#3b78c2",
+        [RECORDER_TAKEN] = "#2a8f4f",
+        [RECORDER_STALL] = "#c23b3b",
+        [RECORDER_ERROR] = "#c23b3b",
+        [RECORDER_FAILURE] = "#c23b3b",
+    };
+    const enum recorder_kind kind = recording->events[at].kind;
+    int64_t times[2] = { recording->events[at].time_ns + recording->to_real_ns };
 
-    switch (event->kind) {
-    case RECORDER_WAIT:
-        svg_bar(svg, times, y + SVG_BAR, "#c8c8c8");
-        break;
-    case RECORDER_LAUNCHED:
-        svg_bar(svg, times, y, "#3b78c2");
-        break;
-    case RECORDER_TAKEN:
-        times[1] = times[0];
-        svg_bar(svg, times, y + SVG_BAR, "#2a8f4f");
-        break;
-    case RECORDER_STALL:
-    case RECORDER_ERROR:
-    case RECORDER_FAILURE:
-        times[1] = times[0];
-        svg_bar(svg, times, y, "#c23b3b");
-        break;
-    case RECORDER_FINISHED:
-    case RECORDER_LEFT:
-    case RECORDER_PLAN_LEFT:
-    case RECORDER_STEP:
-    case RECORDER_AGREED:
-    case RECORDER_MEMBERS:
-    case RECORDER_PACKED:
-    case RECORDER_REDUCED:
-    case RECORDER_UNPACKED:
-    case RECORDER_NOTHING:
-    case RECORDER_KINDS:
-        break;
+    times[1] = times[0];
+    if (kind == RECORDER_WAIT || kind == RECORDER_LAUNCHED) {
+        const int64_t end_ns = recorded_end_ns(recording, at);
+
+        times[1] = end_ns == 0 ? svg->end : end_ns + recording->to_real_ns;
+    }
+    if (colors[kind] != NULL) {
+        const bool is_below = kind == RECORDER_WAIT || kind == RECORDER_TAKEN;
+
+        svg_bar(svg, times, is_below ? y + SVG_BAR : y, colors[kind]);
     }
 }
 
@@ -68,7 +56,7 @@ void autopsy_draw(
         const double y = SVG_TOP + ROW * (double)r;
         char name[WORDS];
 
-        analysis_rank_text(&job->ranks[r], name, sizeof name);
+        recorded_rank_text(&job->ranks[r], name, sizeof name);
         svg_name(&svg, y, name, (int)r == analysis->culprit ? "#c23b3b" : NULL);
         for (size_t i = 0; i < job->ranks[r].event_count; i++) {
             draw_event(&svg, &job->ranks[r], i, y);

@@ -1,5 +1,5 @@
 /*
- * tutti-autopsy: says why a job that was recorded did not go on.
+ * tutti-autopsy: finds why a recorded job hangs or has failed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "tools/autopsy/autopsy.h"
 
 enum {
-    FOUND = 1, /* exit status: somebody is to blame        */
+    FOUND = 1, /* exit status: a cause was found           */
     UNREADABLE = 2 /* exit status: wrong arguments, no recordings */
 };
 
@@ -64,7 +64,7 @@ static bool read_arguments(struct arguments_of *arguments, char **argv)
     return arguments->folder != NULL;
 }
 
-/* Recordings that are being written, of processes here: what these do can be seen. */
+/* For processes of this host that still write their recording, looks up what they are doing. */
 static void look_at_living(struct recorded_job *job)
 {
     char own_name[RECORDER_HOST_BYTES] = "";
@@ -89,7 +89,7 @@ static void look_at_living(struct recorded_job *job)
     }
 }
 
-/* Writes a file, unless there is no path. False: that failed, and it was said why. */
+/* Does nothing without a path. False: that failed, and an error was printed. */
 static bool write_svg(const char *path, const struct recorded_job *job,
         const struct analysis *analysis)
 {

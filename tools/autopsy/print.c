@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "tools/autopsy/autopsy.h"
+#include "tools/recordings/account.h"
 
 enum {
     WORDS = 512,
@@ -33,8 +34,12 @@ static int compare_moments(const void *a, const void *b)
 static void print_event(FILE *file, const struct recording_of *recording,
         const struct recorder_event *e)
 {
+    static const char *const texts[RECORDER_KINDS] = {
+        [RECORDER_STALL] = "reported a stall",
+        [RECORDER_ERROR] = "has an operation that failed",
+        [RECORDER_FAILURE] = "has a context that failed",
+    };
     char name[WORDS] = "";
-    const double ms = (double)e->amount / MILLISECOND;
 
     if (e->tensor > 0) { /* which use it was is known of the last alone */
         const struct recorded_tensor *tensor = &recording->tensors[e->tensor - 1];
@@ -42,51 +47,27 @@ static void print_event(FILE *file, const struct recording_of *recording,
         (void)snprintf(name, sizeof name, "%s \"%s\"", recorded_collective(tensor),
                 tensor->name);
     }
-    switch (e->kind) {
-    case RECORDER_TAKEN:
+    if (texts[e->kind] != NULL) {
+        (void)fprintf(file, "%s\n", texts[e->kind]);
+    } else if (e->kind == RECORDER_TAKEN) {
         (void)fprintf(file, "submitted %" PRIu64 ", up to %s\n", e->amount, name);
-        break;
-    case RECORDER_LAUNCHED:
+    } else if (e->kind == RECORDER_LAUNCHED) {
         (void)fprintf(file,
                 "began batch %" PRIu64
                 " of lane %u, %s, after %.3g ms for the others\n",
-                e->place, e->lane, name, ms);
-        break;
-    case RECORDER_FINISHED:
+                e->place, e->lane, name, (double)e->amount / MILLISECOND);
+    } else if (e->kind == RECORDER_FINISHED) {
         (void)fprintf(file, "ended batch %" PRIu64 " of lane %u, %" PRIu64 " tensors\n",
                 e->place, e->lane, e->amount);
-        break;
-    case RECORDER_WAIT:
-        (void)fprintf(file, "waits for %s\n", name);
-        break;
-    case RECORDER_LEFT:
-        (void)fprintf(file, "has waited for %s\n", name);
-        break;
-    case RECORDER_PLAN_LEFT:
+    } else if (e->kind == RECORDER_WAIT || e->kind == RECORDER_LEFT) {
+        (void)fprintf(file, "%s %s\n",
+                e->kind == RECORDER_WAIT ? "waits for" : "has waited for", name);
+    } else if (e->kind == RECORDER_PLAN_LEFT) {
         (void)fprintf(file, "left a plan of process set %u\n", e->set);
-        break;
-    case RECORDER_STALL:
-        (void)fprintf(file, "reported a stall\n");
-        break;
-    case RECORDER_ERROR:
-        (void)fprintf(file, "has an operation that failed\n");
-        break;
-    case RECORDER_FAILURE:
-        (void)fprintf(file, "has a context that failed\n");
-        break;
-    case RECORDER_STEP:
+    } else if (e->kind == RECORDER_STEP) {
         (void)fprintf(file, "began step %" PRIu64 "\n", e->place);
-        break;
-    case RECORDER_AGREED:
-    case RECORDER_MEMBERS:
-    case RECORDER_PACKED:
-    case RECORDER_REDUCED:
-    case RECORDER_UNPACKED:
+    } else {
         (void)fprintf(file, "(of a batch, for tutti-trace)\n");
-        break;
-    case RECORDER_NOTHING:
-    case RECORDER_KINDS:
-        break;
     }
 }
 
@@ -142,12 +123,33 @@ static void print_text(FILE *file, const char *what, const char *text)
     }
 }
 
+bool autopsy_time_text(
+        const struct recording_of *recording, char *text, size_t capacity)
+{
+    struct account whole;
+    double percent;
+
+    if (!account_whole(&whole, recording)) {
+        return false;
+    }
+    percent = 100.0 / whole.total;
+    (void)snprintf(text, capacity,
+            "of %.3g s, %.0f %% outside tutti (batches moved in %.0f %%), %.0f %% in "
+            "it while "
+            "batches moved, %.0f %% in it for other ranks, %.0f %% in it otherwise",
+            whole.total / SECOND, percent * whole.parts[PART_COMPUTE],
+            percent * whole.hidden, percent * (whole.moving - whole.hidden),
+            percent * (whole.parts[PART_AGREEMENT] + whole.parts[PART_SLOWEST]),
+            percent * whole.parts[PART_OTHER]);
+    return true;
+}
+
 static void print_rank(
         FILE *file, const struct recording_of *recording, const struct blame *blame)
 {
     char words[2 * WORDS];
 
-    analysis_rank_text(recording, words, sizeof words);
+    recorded_rank_text(recording, words, sizeof words);
     (void)fprintf(file, "  %s, pid %d", words, recording->pid);
     if (recording->is_finalized) {
         (void)fprintf(file, ": it has finalized\n");
@@ -156,7 +158,7 @@ static void print_rank(
     analysis_last_text(recording, words, sizeof words);
     (void)fprintf(file, ": %s\n", words);
     print_text(file, "its process", recording->process);
-    if (autopsy_shares_text(recording, words, sizeof words)) {
+    if (autopsy_time_text(recording, words, sizeof words)) {
         print_text(file, "its time", words);
     }
     if (blame->tensors > 0 && blame->first != NULL) {
@@ -169,25 +171,6 @@ static void print_rank(
     print_text(file, "failed context", recording->failure);
 }
 
-bool autopsy_slow_text(const struct recorded_job *job, const struct analysis *analysis,
-        size_t at, char *text, size_t capacity)
-{
-    const struct lateness *lateness = &analysis->lateness[at];
-    char rank[WORDS];
-
-    if (!lateness->is_slow) {
-        return false;
-    }
-    analysis_rank_text(&job->ranks[at], rank, sizeof rank);
-    (void)snprintf(text, capacity,
-            "%s arrives %.3g ms after the median of all in %.0f %% of the last %zu "
-            "batches",
-            rank, (double)lateness->median_ns / MILLISECOND,
-            100.0 * (double)lateness->late / (double)lateness->batches,
-            lateness->batches);
-    return true;
-}
-
 static void print_slow(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis)
 {
@@ -196,7 +179,8 @@ static void print_slow(
     for (size_t r = 0; r < job->count; r++) {
         char words[2 * WORDS];
 
-        if (autopsy_slow_text(job, analysis, r, words, sizeof words)) {
+        if (lateness_text(
+                    &job->ranks[r], &analysis->lateness[r], words, sizeof words)) {
             (void)fprintf(file, "%s  %s\n", any ? "" : "\nSlow ranks\n", words);
             any = true;
         }
@@ -207,7 +191,7 @@ static void print_links(FILE *file, const struct recorded_job *job)
 {
     char words[2 * WORDS];
 
-    if (autopsy_links_text(job, words, sizeof words)) {
+    if (links_text(job, words, sizeof words)) {
         (void)fprintf(file, "\nSlow links\n  %s\n", words);
     }
 }
@@ -240,11 +224,12 @@ void autopsy_print_short(
     size_t slow = 0;
 
     (void)fprintf(file, "%s\n", analysis->conclusion);
-    if (autopsy_links_text(job, words, sizeof words)) {
+    if (links_text(job, words, sizeof words)) {
         (void)fprintf(file, "%s\n", words);
     }
     for (size_t r = 0; r < job->count; r++) {
-        if (autopsy_slow_text(job, analysis, r, words, sizeof words) &&
+        if (lateness_text(
+                    &job->ranks[r], &analysis->lateness[r], words, sizeof words) &&
                 ++slow <= SHORT_SLOW_MAX) {
             (void)fprintf(file, "%s\n", words);
         }

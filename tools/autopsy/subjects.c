@@ -109,74 +109,41 @@ static const char *find_members(const struct recorded_job *job, uint32_t set)
     return members == NULL ? "" : members;
 }
 
-static bool begins(const struct part *parts, size_t i)
-{
-    return i == 0 || compare_names(parts[i - 1].tensor, parts[i].tensor) != 0;
-}
-
-static size_t count_names(const struct part *parts, size_t count)
-{
-    size_t names = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        names += begins(parts, i) ? 1 : 0;
-    }
-    return names;
-}
-
-static void divide(struct subjects *subjects, const struct recorded_job *job,
+/* Of the parts of a name, what each rank has; returns how many parts there are. */
+static size_t fill(struct subject *subject, const struct recorded_job *job,
         const struct part *parts, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct subject *subject;
+    size_t i = 0;
 
-        if (begins(parts, i)) {
-            subject = &subjects->items[subjects->count];
-            subject->of = subjects->cells + subjects->count * job->count;
-            subject->members = find_members(job, parts[i].tensor->set);
-            subjects->count++;
-        }
-        subject = &subjects->items[subjects->count - 1];
+    memset(subject->of, 0, job->count * sizeof *subject->of);
+    subject->members = find_members(job, parts[0].tensor->set);
+    do {
         if (subject->of[parts[i].at] == NULL) {
             subject->of[parts[i].at] = parts[i].tensor;
         }
-    }
+        i++;
+    } while (i < count && compare_names(parts[0].tensor, parts[i].tensor) == 0);
+    return i;
 }
 
-tutti_status subjects_find(struct subjects *subjects, const struct recorded_job *job)
+tutti_status subjects_visit(
+        const struct recorded_job *job, subject_visitor visit, void *context)
 {
     size_t count;
-    size_t names;
-    size_t cells = 0;
     struct part *parts = gather(job, &count);
+    struct subject subject = { .of = mem_calloc(job->count + 1, sizeof *subject.of) };
+    const bool has_memory = parts != NULL && subject.of != NULL;
 
-    *subjects = (struct subjects){ .count = 0 };
-    if (parts == NULL) {
-        return TUTTI_ERR_NO_MEMORY;
+    if (has_memory) {
+        qsort(parts, count, sizeof *parts, compare_parts);
+        for (size_t i = 0; i < count;) {
+            i += fill(&subject, job, parts + i, count - i);
+            visit(context, job, &subject);
+        }
     }
-    qsort(parts, count, sizeof *parts, compare_parts);
-    names = count_names(parts, count);
-    if (!size_mul(names + 1, job->count, &cells)) {
-        mem_free(parts);
-        return TUTTI_ERR_NO_MEMORY;
-    }
-    subjects->items = mem_calloc(names + 1, sizeof *subjects->items);
-    subjects->cells = mem_calloc(cells, sizeof *subjects->cells);
-    if (subjects->items == NULL || subjects->cells == NULL) {
-        mem_free(parts);
-        subjects_fini(subjects);
-        return TUTTI_ERR_NO_MEMORY;
-    }
-    divide(subjects, job, parts, count);
     mem_free(parts);
-    return TUTTI_OK;
-}
-
-void subjects_fini(struct subjects *subjects)
-{
-    mem_free(subjects->items);
-    mem_free(subjects->cells);
-    *subjects = (struct subjects){ .count = 0 };
+    mem_free(subject.of);
+    return has_memory ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
 }
 
 /* "0, 2-5, 9" */

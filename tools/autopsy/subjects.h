@@ -12,16 +12,13 @@ struct subject {
     const char *members; /* of its set, as text; NULL: all ranks              */
 };
 
-struct subjects {
-    struct subject *items; /* owned                                        */
-    const struct recorded_tensor **cells; /* owned; backs `of`                       */
-    size_t count;
-};
+/** Is given each name in turn. */
+typedef void (*subject_visitor)(
+        void *context, const struct recorded_job *job, const struct subject *subject);
 
 /** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
-TUTTI_MUST_USE tutti_status subjects_find(
-        struct subjects *subjects, const struct recorded_job *job);
-void subjects_fini(struct subjects *subjects);
+TUTTI_MUST_USE tutti_status subjects_visit(
+        const struct recorded_job *job, subject_visitor visit, void *context);
 
 /** True when a rank is in the set of the subject. */
 bool subject_has(const struct subject *subject, int rank);

@@ -4,8 +4,8 @@
  *     tuttirun --check -H a,b ---- ssh or srun ----> tuttirun --check-host   on a
  *                              \-- ssh or srun ----> tuttirun --check-host   on b
  *
- * All at once. What they say is judged (host_findings.h) and shown (check_show.h); a host that does not
- * answer is looked at step by step. At last every host connects to every other one.
+ * On all hosts at once. Their facts are evaluated (host_findings.h) and printed (check_show.h); for a host
+ * that does not answer, ssh is tested step by step. Finally every host connects to every other one.
  */
 #ifndef TUTTI_TOOLS_CHECK_CHECK_H
 #define TUTTI_TOOLS_CHECK_CHECK_H

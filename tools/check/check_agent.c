@@ -25,9 +25,9 @@
 #include "tools/check/local_facts.h"
 
 enum {
-    NONCE_BYTES = 16, /* digits that an accepted connection is told */
+    NONCE_BYTES = 16, /* digits that are sent on an accepted connection */
     LINE_BYTES = 512,
-    IDLE_MS = 120000, /* without a word from tuttirun, it has been forgotten */
+    IDLE_MS = 120000, /* it ends after that time without a command */
     NS_PER_MS = 1000000
 };
 
@@ -36,12 +36,12 @@ struct peer {
     struct agent *agent;
     struct loop_watch watch; /* of fd                                  */
     int id; /* by which tuttirun knows it              */
-    uint64_t nonce; /* that it should tell                     */
+    uint64_t nonce; /* that is expected from it                */
     char address[FACTS_ADDRESS_MAX]; /* numeric                             */
     char port[8];
     int fd; /* -1: not connecting, or over             */
-    char told[NONCE_BYTES + 1]; /* what it told so far         */
-    size_t told_len;
+    char received[NONCE_BYTES + 1]; /* what has come so far        */
+    size_t received_len;
 };
 
 struct agent {
@@ -55,12 +55,12 @@ struct agent {
     struct peer *peers; /* [AGENT_PEERS_MAX], owned                        */
     size_t peer_count;
     size_t open; /* peers whose fd is open                           */
-    int64_t started_ns; /* when it was told to go                           */
-    bool is_connecting; /* since then, until it has said how that went      */
+    int64_t started_ns; /* when "go" came                                  */
+    bool is_connecting; /* since then, until the results are written        */
     bool is_over; /* stdin is at its end                              */
 };
 
-static void tell_nonce(void *owner, int fd)
+static void send_nonce(void *owner, int fd)
 {
     const struct agent *agent = owner;
     char text[NONCE_BYTES + 1];
@@ -87,13 +87,13 @@ static void end_peer(struct peer *peer, enum agent_pair what, int error)
     (void)printf("pair %d %s %" PRId64 "\n", peer->id, word, number);
 }
 
-/* What it is told; the connection's failure appears as an error of the read. */
-static void hear_peer(void *context, unsigned ready)
+/* Receives its nonce; a connection that failed shows as an error of the read. */
+static void receive_nonce(void *context, unsigned ready)
 {
     struct peer *peer = context;
     char expected[NONCE_BYTES + 1];
-    ssize_t got = recv(
-            peer->fd, peer->told + peer->told_len, NONCE_BYTES - peer->told_len, 0);
+    ssize_t got = recv(peer->fd, peer->received + peer->received_len,
+            NONCE_BYTES - peer->received_len, 0);
 
     (void)ready;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -103,13 +103,14 @@ static void hear_peer(void *context, unsigned ready)
         end_peer(peer, AGENT_PAIR_FAILED, errno);
         return;
     }
-    peer->told_len += (size_t)got;
-    if (got > 0 && peer->told_len < NONCE_BYTES) {
+    peer->received_len += (size_t)got;
+    if (got > 0 && peer->received_len < NONCE_BYTES) {
         return;
     }
     (void)snprintf(expected, sizeof expected, "%016" PRIx64, peer->nonce);
     end_peer(peer,
-            strcmp(peer->told, expected) == 0 ? AGENT_PAIR_OK : AGENT_PAIR_STRANGER, 0);
+            strcmp(peer->received, expected) == 0 ? AGENT_PAIR_OK : AGENT_PAIR_STRANGER,
+            0);
 }
 
 static void start_peer(struct peer *peer)
@@ -126,7 +127,7 @@ static void start_peer(struct peer *peer)
         return;
     }
     peer->agent->open++;
-    peer->watch = (struct loop_watch){ .call = hear_peer, .context = peer };
+    peer->watch = (struct loop_watch){ .call = receive_nonce, .context = peer };
     if (!loop_set(&peer->agent->loop, &peer->watch, peer->fd, EPOLLIN)) {
         end_peer(peer, AGENT_PAIR_FAILED, errno);
     }
@@ -161,7 +162,7 @@ static void take_peer(struct agent *agent, char *line)
     agent->peers[agent->peer_count++] = peer;
 }
 
-static void say_clock(void)
+static void send_clock(void)
 {
     struct timespec now;
 
@@ -170,10 +171,10 @@ static void say_clock(void)
             (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec);
 }
 
-static void obey(struct agent *agent, char *line)
+static void execute(struct agent *agent, char *line)
 {
     if (strcmp(line, "clock") == 0) {
-        say_clock();
+        send_clock();
     } else if (strcmp(line, "go") == 0 && !agent->is_connecting) {
         go(agent);
     } else if (!agent->is_connecting) {
@@ -198,11 +199,11 @@ static void read_input(void *context, unsigned ready)
     for (newline = strchr(agent->input, '\n'); newline != NULL;
             newline = strchr(agent->input, '\n')) {
         *newline = '\0';
-        obey(agent, agent->input);
+        execute(agent, agent->input);
         agent->input_len -= (size_t)(newline + 1 - agent->input);
         memmove(agent->input, newline + 1, agent->input_len + 1);
     }
-    /* No line of ours is that long: somebody else is talking. */
+    /* No command is that long. */
     agent->is_over = agent->input_len == sizeof agent->input - 1;
 }
 
@@ -246,7 +247,7 @@ static void serve(struct agent *agent)
         }
         look_at_peers(agent);
         (void)fflush(stdout);
-        /* Nobody hears us: our answer could not be written. */
+        /* The answer could not be written: there is no reader. */
         agent->is_over = agent->is_over || ferror(stdout) != 0;
     }
 }
@@ -255,7 +256,7 @@ static bool watch_all(struct agent *agent)
 {
     agent->input_watch = (struct loop_watch){ .call = read_input, .context = agent };
     return loop_init(&agent->loop) == TUTTI_OK &&
-            listener_begin(&agent->listener, &agent->loop, tell_nonce, agent) &&
+            listener_begin(&agent->listener, &agent->loop, send_nonce, agent) &&
             loop_set(&agent->loop, &agent->input_watch, STDIN_FILENO, EPOLLIN);
 }
 
@@ -265,13 +266,6 @@ int agent_main(char *const *argv, char *const *environment)
     struct facts facts;
     uint16_t port = 0;
 
-    if (argv[0] != NULL && strcmp(argv[0], "page") == 0) {
-        return gather_cma_page();
-    }
-    if (argv[0] != NULL && strcmp(argv[0], "read") == 0 && argv[1] != NULL &&
-            argv[2] != NULL) {
-        return gather_cma_read(argv[1], argv[2]);
-    }
     (void)signal(SIGPIPE, SIG_IGN);
     agent.peers = mem_calloc(AGENT_PEERS_MAX, sizeof *agent.peers);
     if (agent.peers == NULL) {

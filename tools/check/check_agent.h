@@ -1,15 +1,15 @@
 /*
- * tuttirun --check-host: what tuttirun --check starts on every host. It says the facts of
- * the host (facts.h) on stdout and then does what it is told on stdin, a line each:
+ * tuttirun --check-host: what tuttirun --check starts on every host. It writes the facts of
+ * the host (facts.h) to stdout and then executes commands from stdin, a line each:
  *
  *   clock                          answers "clock NS", its CLOCK_REALTIME
  *   to ID NONCE PORT ADDRESS       a host to connect to: at most AGENT_PEERS_MAX
  *   go                             connects to all of them at once; answers, for each,
  *                                  "pair ID WHAT NUMBER" (see enum agent_pair), and "done"
  *
- * It ends with its input. While it lives it accepts connections and tells each its nonce,
- * by which who connects knows that it reached the host it wanted: addresses such as those
- * of docker0 are the same on many hosts.
+ * It ends with its input. Meanwhile it accepts connections and sends its nonce on each, which
+ * shows that the connection reached the intended host: addresses such as those of docker0 are
+ * the same on many hosts.
  */
 #ifndef TUTTI_TOOLS_CHECK_AGENT_H
 #define TUTTI_TOOLS_CHECK_AGENT_H
@@ -30,8 +30,7 @@ enum agent_pair {
 #define AGENT_PAIRS "ok|failed|stranger"
 
 /**
- * @param argv  what follows --check-host: the path of the MPI launcher, or the parts of
- *              local_facts_cma.c
+ * @param argv  what follows --check-host: the path of the MPI launcher
  * @return exit status of the process
  */
 int agent_main(char *const *argv, char *const *environment);

@@ -14,11 +14,11 @@ enum connect_exit {
 };
 
 /**
- * Resolves, connects and says how that went, in one line on stdout.
+ * Resolves, connects and prints the result, in one line on stdout.
  * @param argv  host and port
  */
 int connect_main(char *const *argv);
-/** Listens, takes one connection within 20 s and says from where. @param argv  port */
+/** Listens, takes one connection within 20 s and prints its origin. @param argv  port */
 int connect_listen_main(char *const *argv);
 
 #endif

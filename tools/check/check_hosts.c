@@ -97,14 +97,14 @@ tutti_status check_hosts_init(
     return status;
 }
 
-/* It will say no more: what it last said is kept, for host_findings_hosts(). */
+/* Nothing more will come: its last words are kept for host_findings_hosts(). */
 static void end_member(struct check_host *member)
 {
     struct seen *seen = &member->seen;
 
     seen->status = member->process.status;
     process_last_words(&member->process, seen->last_words, sizeof seen->last_words);
-    talk_end(&member->talk);
+    member->talk.state = TALK_OVER;
 }
 
 static void start_member(struct check_hosts *checked, struct check_host *member)
@@ -121,7 +121,7 @@ static void start_member(struct check_hosts *checked, struct check_host *member)
                     checked->plan->environment) != TUTTI_OK) {
         (void)snprintf(member->seen.last_words, sizeof member->seen.last_words,
                 "%.200s", tutti_last_error());
-        talk_end(&member->talk);
+        member->talk.state = TALK_OVER;
     } else {
         process_watch(&member->process, &checked->loop);
     }
@@ -130,7 +130,7 @@ static void start_member(struct check_hosts *checked, struct check_host *member)
 
 static void ask_clock(struct check_host *member)
 {
-    talk_asked(&member->talk, real_ns());
+    member->talk.asked_real_ns = real_ns();
     process_write(&member->process, "clock\n", strlen("clock\n"));
 }
 
@@ -145,7 +145,7 @@ static void note_pair(struct check_hosts *checked, const struct tried_pair *pair
             &checked->yardstick, &checked->general);
 }
 
-/* Takes what the agent of a host said. */
+/* Reads what the agent of a host has written. */
 static void read_member(struct check_hosts *checked, size_t i)
 {
     struct check_host *member = &checked->members[i];
@@ -174,7 +174,7 @@ static void read_member(struct check_hosts *checked, size_t i)
     }
 }
 
-/* Hears all of them once. */
+/* Reads from all of them once. */
 static void turn(struct check_hosts *checked, int64_t until_ns)
 {
     (void)loop_turn(&checked->loop, until_ns);
@@ -269,7 +269,7 @@ static void choose_address(struct check_hosts *checked, struct seen *seen)
     }
 }
 
-/* By --nic, which says what the ranks will use, or by route. */
+/* By --nic, the network of the ranks, or by route. */
 static void place_member(struct check_hosts *checked, struct seen *seen)
 {
     static const char *const words[] = { "ip", "addr", NULL };
@@ -292,7 +292,7 @@ static void place_member(struct check_hosts *checked, struct seen *seen)
     }
 }
 
-static void tell_peers(struct check_hosts *checked, size_t from)
+static void send_peers(struct check_hosts *checked, size_t from)
 {
     struct check_host *member = &checked->members[from];
     size_t limit =
@@ -311,7 +311,7 @@ static void tell_peers(struct check_hosts *checked, size_t from)
             process_write(&member->process, line, (size_t)len);
         }
     }
-    talk_go(&member->talk);
+    member->talk.state = TALK_PAIRS;
     process_write(&member->process, "go\n", strlen("go\n"));
 }
 
@@ -325,8 +325,8 @@ static bool is_pairing(const struct check_hosts *checked)
     return false;
 }
 
-/* Hosts that answered first and then fell silent: of them nothing is known. */
-static void note_silent(struct check_hosts *checked)
+/* Hosts that answered first and then sent no results. */
+static void report_silent(struct check_hosts *checked)
 {
     static const char *const words[] = { "true", NULL };
 
@@ -356,14 +356,14 @@ void check_hosts_pair(struct check_hosts *checked)
     }
     for (size_t i = 0; i < checked->count; i++) {
         if (checked->members[i].talk.state == TALK_READY) {
-            tell_peers(checked, i);
+            send_peers(checked, i);
         }
     }
     while (is_pairing(checked) && clock_ns() < started + pairs_limit_ns) {
         turn(checked, started + pairs_limit_ns);
     }
     checked->pairs_ms = (double)(clock_ns() - started) / 1e6;
-    note_silent(checked);
+    report_silent(checked);
 }
 
 void check_hosts_fini(struct check_hosts *checked)

@@ -1,5 +1,5 @@
 /*
- * The agents on all hosts: starts them, hears them, and lets them connect to each other.
+ * The agents on all hosts: starts them, reads their answers, and lets them connect to each other.
  */
 #ifndef TUTTI_TOOLS_CHECK_CHECK_HOSTS_H
 #define TUTTI_TOOLS_CHECK_CHECK_HOSTS_H
@@ -39,7 +39,7 @@ struct check_hosts {
  */
 TUTTI_MUST_USE tutti_status check_hosts_init(
         struct check_hosts *checked, const struct check_plan *plan);
-/** Starts the agents and hears their facts, until all answered, ended or are late. */
+/** Starts the agents and reads their facts, until all answered, ended or are late. */
 void check_hosts_gather(struct check_hosts *checked);
 /** Looks at why ssh did not get through, step by step. */
 void check_hosts_probe(struct check_hosts *checked);

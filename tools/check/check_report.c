@@ -5,15 +5,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "launcher/json.h"
 #include "tools/check/check_show.h"
-
-static json_t *text_of(const char *text)
-{
-    /* Names and last words may hold anything. */
-    json_t *value = json_string(text);
-
-    return value != NULL ? value : json_string("(not UTF-8)");
-}
 
 static json_t *findings_of(const struct findings *findings)
 {
@@ -25,7 +18,8 @@ static json_t *findings_of(const struct findings *findings)
         (void)json_array_append_new(list,
                 json_pack("{s:s, s:o, s:o}", "level",
                         finding->level == FINDING_ERROR ? "error" : "warning", "text",
-                        text_of(finding->text), "command", text_of(finding->command)));
+                        json_text(finding->text), "command",
+                        json_text(finding->command)));
     }
     return list;
 }
@@ -37,12 +31,12 @@ static void add_members(json_t *object, json_t *more)
     json_decref(more);
 }
 
-/* What the host said of itself. */
+/* The facts of a host. */
 static json_t *facts_of(const struct facts *facts)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b, s:I}", "hostname",
-            text_of(facts->host), "release", text_of(facts->release), "binary",
-            text_of(facts->binary), "mpi", text_of(facts->launcher), "gpus",
+            json_text(facts->host), "release", json_text(facts->release), "binary",
+            json_text(facts->binary), "mpi", json_text(facts->launcher), "gpus",
             (json_int_t)facts->gpus, "shm_bytes", (json_int_t)facts->shm_bytes,
             "shm_free_bytes", (json_int_t)facts->shm_free, "cma", facts->cma_errno == 0,
             "ptrace_scope", (json_int_t)facts->ptrace_scope);
@@ -50,14 +44,14 @@ static json_t *facts_of(const struct facts *facts)
 
 static json_t *host_of(const struct seen *seen)
 {
-    json_t *object = json_pack("{s:o, s:i, s:b, s:b}", "name", text_of(seen->name),
+    json_t *object = json_pack("{s:o, s:i, s:b, s:b}", "name", json_text(seen->name),
             "slots", seen->slots, "ok", seen->findings.errors == 0, "answered",
             seen->has_facts);
 
     if (seen->has_facts) {
         add_members(object,
-                json_pack("{s:o, s:f}", "address", text_of(seen->address), "answer_ms",
-                        seen->answer_ms));
+                json_pack("{s:o, s:f}", "address", json_text(seen->address),
+                        "answer_ms", seen->answer_ms));
         add_members(object, facts_of(&seen->facts));
     }
     if (seen->has_clock) {

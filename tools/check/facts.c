@@ -132,7 +132,7 @@ static bool set_member(struct facts *facts, size_t i, const char *value)
 static bool add_address(struct facts *facts, const char *value)
 {
     if (facts->address_count == FACTS_ADDRESSES_MAX) {
-        return true; /* more than anybody tries */
+        return true; /* more than are tried */
     }
     return copy_text(
             facts->addresses[facts->address_count++], FACTS_ADDRESS_MAX, value);

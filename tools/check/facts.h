@@ -1,7 +1,7 @@
 /*
  * What tuttirun --check wants to know of a host. An agent there (tuttirun --check-host)
- * writes it as lines "key value" between two marks, so that what a shell prints by itself
- * can be told from it. Pure: structs and lines.
+ * writes it as lines "key value" between two marks, which separate it from what a shell
+ * prints by itself. No I/O but the FILE.
  */
 #ifndef TUTTI_TOOLS_CHECK_FACTS_H
 #define TUTTI_TOOLS_CHECK_FACTS_H
@@ -42,7 +42,7 @@ struct facts {
     uint64_t cma_errno; /* of process_vm_readv between siblings; 0: allowed  */
     int64_t ptrace_scope; /* of Yama; -1: no Yama                              */
     uint64_t port; /* on which the agent listens for the other hosts    */
-    uint64_t nonce; /* what it tells those that connect                  */
+    uint64_t nonce; /* that it sends on each connection                  */
 };
 
 /** Writes the lines, marks included. */

@@ -1,6 +1,6 @@
 /*
- * From what was seen of hosts to what is wrong with them. A finding names the host by
- * where it stands: under the host's line.
+ * Finds what is wrong with hosts. A finding does not name its host, since it is printed below the
+ * host's line.
  */
 #include "tools/check/host_findings.h"
 
@@ -110,7 +110,7 @@ static void find_ssh(struct seen *seen, const struct findings_yardstick *yardsti
     }
 }
 
-/* A host that said nothing. */
+/* A host without an answer. */
 static void find_silence(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     const char *colon = seen->last_words[0] == '\0' ? "" : ": ";

@@ -1,5 +1,5 @@
 /*
- * From what was seen of hosts to what is wrong with them. Pure.
+ * Finds what is wrong with hosts, from what was observed of them. No I/O.
  */
 #ifndef TUTTI_TOOLS_CHECK_HOST_FINDINGS_H
 #define TUTTI_TOOLS_CHECK_HOST_FINDINGS_H
@@ -49,7 +49,7 @@ struct seen {
     const char *name; /* as the user wrote it; borrowed                  */
     int slots; /* ranks that it takes                             */
     bool is_here; /* its agent was started without ssh               */
-    bool has_facts; /* it answered; else the next four say how not     */
+    bool has_facts; /* it answered; else the next four say why not     */
     struct facts facts;
     bool is_late; /* it had not answered at the deadline             */
     int status; /* exit status of ssh, srun or the agent           */
@@ -86,7 +86,7 @@ struct tried_pair {
 /** Fills seen->findings of all hosts. */
 void host_findings_hosts(struct seen *const *hosts, size_t count,
         const struct findings_yardstick *yardstick);
-/** Adds what is wrong with a connection; nothing for one that is well. */
+/** Adds what is wrong with a connection, if anything is. */
 void host_findings_pair(const struct seen *const *hosts, const struct tried_pair *pair,
         const struct findings_yardstick *yardstick, struct findings *findings);
 

@@ -165,7 +165,7 @@ static void list_addresses(struct facts *facts)
     }
 }
 
-/* Our address on the way to who asks: sshd tells; under Slurm, the route to it does. */
+/* Our address as the asking host sees it: from sshd, or under Slurm from the route to that host. */
 static void find_seen_as(struct facts *facts, char *const *environment)
 {
     const char *ssh = environment_get(environment, "SSH_CONNECTION");
@@ -206,12 +206,11 @@ void gather_facts(struct facts *facts, const char *launcher, char *const *enviro
 
     *facts = (struct facts){ .ptrace_scope = -1 };
     (void)snprintf(facts->release, sizeof facts->release, "%s", tutti_version());
-    if (program_self(self, sizeof self) == TUTTI_OK) {
-        if (gather_hash(self, facts->binary) != TUTTI_OK) {
-            facts->binary[0] = '\0';
-        }
-        facts->cma_errno = gather_cma(self, environment);
+    if (program_self(self, sizeof self) != TUTTI_OK ||
+            gather_hash(self, facts->binary) != TUTTI_OK) {
+        facts->binary[0] = '\0';
     }
+    facts->cma_errno = gather_cma();
     (void)gethostname(facts->host, sizeof facts->host - 1);
     machine_identity(facts->machine, sizeof facts->machine);
     ask_launcher(facts, launcher, environment);

@@ -24,10 +24,7 @@ TUTTI_MUST_USE tutti_status gather_hash(const char *path, char text[FACTS_TEXT_M
  */
 void gather_launcher_name(const char *output, char text[FACTS_TEXT_MAX]);
 
-/** A sibling's part in the trial of process_vm_readv(): see local_facts_cma.c. */
-int gather_cma_page(void);
-int gather_cma_read(const char *pid, const char *address);
 /** errno of process_vm_readv() between two siblings; 0: allowed. */
-uint64_t gather_cma(const char *self, char *const *environment);
+uint64_t gather_cma(void);
 
 #endif

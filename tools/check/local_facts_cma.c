@@ -2,116 +2,66 @@
  * Whether processes of a job may read each other's memory (process_vm_readv), as MPI does
  * for large messages within a host. Ranks are siblings, and a process may read its own
  * children where it may not read siblings (Yama's ptrace_scope 1), so it takes two
- * children to find out: one shows a page, the other reads it.
+ * children to find out: one has the memory, the other reads it.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/error.h"
-#include "launcher/arguments.h"
-#include "launcher/process.h"
 #include "tools/check/local_facts.h"
 
 enum {
-    LINE_MAX_BYTES = 64
+    LIMIT_MS = 2000, /* within which the one is read */
+    BYTES = 6
 };
 
-static const char shown[] = "tutti";
-static const int64_t limit_ns = INT64_C(2000000000);
-
-int gather_cma_page(void)
+/* At an address that parent and children share. */
+static int read_memory(pid_t sibling, char *text)
 {
-    char byte;
+    char copy[BYTES] = "";
+    struct iovec here = { .iov_base = copy, .iov_len = BYTES };
+    struct iovec there = { .iov_base = text, .iov_len = BYTES };
+    const ssize_t got = process_vm_readv(sibling, &here, 1, &there, 1, 0);
 
-    (void)printf("%" PRIuPTR "\n", (uintptr_t)shown);
-    (void)fflush(stdout);
-    while (read(STDIN_FILENO, &byte, 1) > 0) {
-    }
-    return 0;
-}
-
-int gather_cma_read(const char *pid, const char *address)
-{
-    char copy[sizeof shown] = "";
-    struct iovec here = { .iov_base = copy, .iov_len = sizeof copy };
-    struct iovec there = { .iov_len = sizeof copy };
-    uint64_t number;
-    uint64_t place;
-    ssize_t got;
-
-    if (!facts_number(pid, &number) || !facts_number(address, &place)) {
-        return EINVAL;
-    }
-    there.iov_base = (void *)(uintptr_t)place; /* NOLINT(performance-no-int-to-ptr) */
-    got = process_vm_readv((pid_t)number, &here, 1, &there, 1, 0);
     if (got < 0) {
         return errno;
     }
-    return got == (ssize_t)sizeof copy && strcmp(copy, shown) == 0 ? 0 : EIO;
+    return got == BYTES && memcmp(copy, text, BYTES) == 0 ? 0 : EIO;
 }
 
-static bool read_address(struct process *page, char *line, size_t capacity)
+/* Reads in a child. @return errno there */
+static int ask_reader(pid_t sibling, char *text)
 {
-    const int64_t until = clock_ns() + limit_ns;
-    struct loop loop;
-    bool is_read = false;
-    bool goes_on = loop_init(&loop) == TUTTI_OK;
+    const pid_t reader = fork();
+    int status = 0;
 
-    process_watch(page, &loop);
-    while (goes_on && !is_read) {
-        (void)loop_turn(&loop, until);
-        is_read = process_take_line(page, line, capacity);
-        goes_on = !page->has_ended && clock_ns() < until;
+    if (reader == 0) {
+        _exit(read_memory(sibling, text));
     }
-    page->loop = NULL;
-    loop_fini(&loop);
-    return is_read;
+    return reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status)
+            ? WEXITSTATUS(status)
+            : ECHILD;
 }
 
-/* Asks another child to read the page that one shows. */
-static uint64_t ask_reader(
-        const char *self, pid_t shows, const char *address, char *const *environment)
+uint64_t gather_cma(void)
 {
-    struct arguments command = { .items = NULL };
-    struct process reader;
-    uint64_t result = ECHILD;
+    char text[BYTES] = "tutti";
+    const pid_t shows = fork();
+    int result;
 
-    arguments_add(&command, self);
-    arguments_add(&command, "--check-host");
-    arguments_add(&command, "read");
-    arguments_add_format(&command, "%ld", (long)shows);
-    arguments_add(&command, address);
-    if (!command.failed &&
-            process_run(&reader, command.items, environment, clock_ns() + limit_ns) ==
-                    TUTTI_OK) {
-        result = (uint64_t)reader.status;
-        process_fini(&reader);
+    if (shows == 0) {
+        (void)poll(NULL, 0, LIMIT_MS);
+        _exit(0);
     }
-    arguments_fini(&command);
-    return result;
-}
-
-uint64_t gather_cma(const char *self, char *const *environment)
-{
-    struct arguments command = { .items = NULL };
-    char address[LINE_MAX_BYTES];
-    struct process page = { .pid = 0 };
-    uint64_t result = ECHILD;
-
-    arguments_add(&command, self);
-    arguments_add(&command, "--check-host");
-    arguments_add(&command, "page");
-    if (!command.failed &&
-            process_start(&page, command.items, environment) == TUTTI_OK &&
-            read_address(&page, address, sizeof address)) {
-        result = ask_reader(self, page.pid, address, environment);
+    if (shows < 0) {
+        return ECHILD;
     }
-    process_fini(&page);
-    arguments_fini(&command);
-    return result;
+    result = ask_reader(shows, text);
+    (void)kill(shows, SIGKILL);
+    (void)waitpid(shows, NULL, 0);
+    return (uint64_t)result;
 }

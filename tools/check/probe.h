@@ -1,6 +1,6 @@
 /*
- * Why ssh does not get to a host: what it makes of the name ("ssh -G"), whether that has
- * an address, and whether something listens there.
+ * Why ssh cannot reach a host: how it resolves the name ("ssh -G"), whether that has an address,
+ * and whether something listens there.
  */
 #ifndef TUTTI_TOOLS_CHECK_PROBE_H
 #define TUTTI_TOOLS_CHECK_PROBE_H
@@ -13,8 +13,8 @@ void probe_hosts(struct seen *const *hosts, size_t count,
 
 /**
  * Takes a line of "ssh -G HOST". Pure.
- * @return false when it says that ssh goes through another host or program, so that a
- *         connection of ours would say nothing
+ * @return false when ssh goes through another host or program, so that a connection of ours
+ *         would prove nothing
  */
 bool probe_take_line(struct seen *seen, const char *line);
 

@@ -12,21 +12,6 @@ enum {
     PAIR_BYTES = 128 /* of a line about a connection, with its zero */
 };
 
-void talk_asked(struct talk *talk, int64_t now_real_ns)
-{
-    talk->asked_real_ns = now_real_ns;
-}
-
-void talk_go(struct talk *talk)
-{
-    talk->state = TALK_PAIRS;
-}
-
-void talk_end(struct talk *talk)
-{
-    talk->state = TALK_OVER;
-}
-
 static void take_noise(struct seen *seen, const char *line)
 {
     if (seen->noise_lines++ == 0) {

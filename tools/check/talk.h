@@ -1,6 +1,6 @@
 /*
- * The conversation with the agent of one host (check_agent.h): lines in, what was seen out.
- * Pure, but for the clock that is handed in.
+ * The protocol with the agent of one host (check_agent.h): takes lines and fills struct seen.
+ * No I/O; the time is a parameter.
  */
 #ifndef TUTTI_TOOLS_CHECK_TALK_H
 #define TUTTI_TOOLS_CHECK_TALK_H
@@ -15,17 +15,17 @@ enum {
 
 /** Where the conversation is. */
 enum talk_state {
-    TALK_NOISE, /* before the mark: what is said is a shell's */
+    TALK_NOISE, /* before the mark: output of a shell        */
     TALK_FACTS, /* between the marks                          */
     TALK_CLOCK, /* was asked for its clock                    */
     TALK_READY, /* nothing is asked                           */
     TALK_PAIRS, /* connects to the others                     */
-    TALK_OVER /* it ended, or nobody listens any more       */
+    TALK_OVER /* it has ended, or its output is ignored      */
 };
 
 struct talk {
     struct seen *seen; /* borrowed                                        */
-    enum talk_state state; /* written only by talk.c                          */
+    enum talk_state state; /* the caller sets TALK_PAIRS and TALK_OVER        */
     int clocks; /* answers so far                                  */
     int64_t asked_real_ns; /* our CLOCK_REALTIME when it was asked            */
 };
@@ -33,13 +33,10 @@ struct talk {
 /** What is to be done after a line. */
 enum talk_next {
     TALK_GO_ON, /* nothing                                                */
-    TALK_ASK_CLOCK, /* send "clock" and call talk_asked()                     */
+    TALK_ASK_CLOCK, /* set asked_real_ns and send "clock"                     */
     TALK_PAIR, /* *pair is the outcome of a connection; `from` is not set */
 };
 
-void talk_asked(struct talk *talk, int64_t now_real_ns);
-void talk_go(struct talk *talk);
-void talk_end(struct talk *talk);
 /**
  * Takes a line.
  * @param now_real_ns  CLOCK_REALTIME when it came

@@ -93,7 +93,7 @@ static tutti_status time_round(const struct calibration *c, const struct row *ro
     return status;
 }
 
-/* Rank 0 says how many operations a round has, so that it does not take long. */
+/* Rank 0 chooses how many operations a round has, so that it does not take long. */
 static tutti_status time_best(
         const struct calibration *c, const struct row *row, int64_t part, double *best)
 {
@@ -214,7 +214,7 @@ static void print_operation(
 
 /* --------------------------------------------------------------------------- calls */
 
-/* The library measures the link when it starts, and says so in its log (lib/api/link.c). */
+/* The library measures the link when it starts, and logs the result (lib/api/link.c). */
 static void note_link(void *user, tutti_log_level level, int rank, const char *line)
 {
     static const char start[] = "between nodes: latency ";

@@ -8,25 +8,8 @@
 
 #include <tutti/tutti.h>
 
+#include "base/config.h"
 #include "tools/info/calibrate.h"
-
-/* One row of the configuration table. */
-struct parameter {
-    const char *name;
-    bool same; /* must be equal on all ranks */
-    const char *help;
-};
-
-enum {
-    FREE,
-    SAME
-};
-
-static const struct parameter parameters[] = {
-#define ANY(name_of, scope, help_of) \
-    { .name = #name_of, .same = (scope) == SAME, .help = (help_of) },
-#include "base/config.def"
-};
 
 static void print_library(void)
 {
@@ -79,6 +62,8 @@ static tutti_status print_gpus(const tutti_config *config)
 
 static tutti_status print_configuration(void)
 {
+    size_t count;
+    const struct config_row *rows = config_rows(&count);
     tutti_config *config;
     tutti_status status = tutti_config_create(&config);
 
@@ -89,20 +74,14 @@ static tutti_status print_configuration(void)
     if (status == TUTTI_OK) {
         status = print_gpus(config);
     }
-    if (status != TUTTI_OK) {
-        tutti_config_destroy(config);
-        return status;
-    }
-    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
-        const struct parameter *parameter = &parameters[i];
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         const char *text;
 
-        status = tutti_config_get(config, parameter->name, &text);
-        if (status != TUTTI_OK) {
-            break;
+        status = tutti_config_get(config, rows[i].name, &text);
+        if (status == TUTTI_OK) {
+            (void)printf("%-18s %-14s %s%s\n", rows[i].name, *text == '\0' ? "-" : text,
+                    rows[i].help, rows[i].same ? " [same on all ranks]" : "");
         }
-        (void)printf("%-18s %-14s %s%s\n", parameter->name, *text == '\0' ? "-" : text,
-                parameter->help, parameter->same ? " [same on all ranks]" : "");
     }
     tutti_config_destroy(config);
     return status;

@@ -23,7 +23,7 @@ enum {
     SPINS_MAX = 10000
 };
 
-/* Four times the last cache, within this; each sample moves about as much as is said. */
+/* Four times the last cache, within this; each sample moves about SAMPLE_BYTES. */
 #define MEMORY_MIN ((size_t)64 << 20)
 #define MEMORY_MAX ((size_t)256 << 20)
 #define SAMPLE_BYTES ((size_t)128 << 20)
@@ -273,18 +273,20 @@ static void add_level(struct machine_facts *machine, const char *name, long byte
     }
 }
 
-/* What is moved to see a level: most of it, or much more than the last cache. */
+/*
+ * What is moved to see a level: most of it, or much more than the last cache. That of a virtual
+ * machine may be said to be larger than any sample.
+ */
 static size_t sample_of(const struct machine_facts *machine, int level)
 {
     const size_t bytes = machine->levels[level].bytes;
-    size_t last;
+    const size_t before = level > 0 ? machine->levels[level - 1].bytes : 0;
+    size_t sample = bytes / 4 * 3 & ~(size_t)63;
 
-    if (bytes > 0) {
-        return bytes / 4 * 3 & ~(size_t)63;
+    if (bytes == 0) {
+        sample = 4 * before > MEMORY_MIN ? 4 * before : MEMORY_MIN;
     }
-    last = level > 0 ? 4 * machine->levels[level - 1].bytes : 0;
-    last = last > MEMORY_MIN ? last : MEMORY_MIN;
-    return last < MEMORY_MAX ? last : MEMORY_MAX;
+    return sample < MEMORY_MAX ? sample : MEMORY_MAX;
 }
 
 bool machine_measure(struct machine_facts *machine)

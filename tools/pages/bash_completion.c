@@ -1,5 +1,5 @@
 /*
- * Completion of tuttirun's command line by bash: the tables that completion.bash reads.
+ * What completion.bash reads: the flags, and what each of them takes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -65,12 +65,7 @@ void pages_completion(void)
     const struct flag *rows = flag_rows(&count);
     char name[FLAG_NAME_LIMIT];
 
-    (void)printf(
-            "# Completion of tuttirun for bash, made from the tables of flags when "
-            "tutti is built.\n"
-            "# shellcheck shell=bash\n"
-            "\n"
-            "_tuttirun_flags='");
+    (void)printf("_tuttirun_flags='");
     for (size_t i = 0; i < count; i++) {
         if (is_completed(&rows[i])) {
             (void)printf(" --%s", flag_spell(&rows[i], name));
@@ -93,6 +88,5 @@ void pages_completion(void)
     }
     (void)printf("    esac\n"
                  "    [[ -n $REPLY && $follows == 0 ]]\n"
-                 "}\n"
-                 "\n");
+                 "}\n");
 }

@@ -1,6 +1,8 @@
-# Completion of tuttirun for bash. The build puts _tuttirun_flags and _tuttirun_takes() before it,
-# which tutti-pages makes from the tables of flags.
+# Completion of tuttirun for bash, filled in by tutti-pages when tutti is built.
 # shellcheck shell=bash disable=SC2154 # _tuttirun_flags
+
+# tutti-pages: completion
+# tutti-pages: end
 
 _tuttirun()
 {

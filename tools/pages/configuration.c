@@ -1,5 +1,5 @@
 /*
- * docs/reference/configuration.md: its tables are the rows of config.def.
+ * The tables of docs/reference/configuration.md, from config.def.
  */
 #include <stdio.h>
 #include <string.h>
@@ -7,57 +7,6 @@
 #include "base/config.h"
 #include "base/text.h"
 #include "tools/pages/pages.h"
-
-static const char introduction[] =
-        "# Configuration\n"
-        "\n"
-        "<!-- Written by script/gendocs from lib/base/config.def. -->\n"
-        "\n"
-        "A parameter can be set in three ways. Later ones win:\n"
-        "\n"
-        "1. the environment: `TUTTI_` and the name in upper case, as in\n"
-        "   `TUTTI_FUSION_BYTES=64m`;\n"
-        "2. a flag of `tuttirun`: `--` and the name with dashes, as in\n"
-        "   `--fusion-bytes 64m`, or a line of [its "
-        "file](../launcher/config-file.md), over\n"
-        "   which the flag wins;\n"
-        "3. a call: `tutti_config_set(config, \"fusion_bytes\", \"64m\")`.\n"
-        "\n"
-        "A value that is malformed or out of range is an error that names the "
-        "parameter,\n"
-        "the value, where it came from and what is allowed. A `TUTTI_` variable that "
-        "names\n"
-        "no parameter is a warning, and an error under `TUTTI_STRICT=1`.\n"
-        "\n"
-        "- **bool**: `true` or `false`; also `1`, `0`, `yes`, `no`, `on`, `off`.\n"
-        "- **size**: bytes; the suffixes `k`, `m` and `g` (or `KiB`, `MiB`, `GiB`) "
-        "are\n"
-        "  powers of 1024.\n"
-        "- **real**: a decimal number such as `0.5`.\n"
-        "\n"
-        "Parameters marked *same* must have equal values on all ranks, which is "
-        "checked\n"
-        "when the job starts.\n"
-        "\n";
-
-static const char horovod_heading[] = "\n"
-                                      "## Variables of Horovod\n"
-                                      "\n"
-                                      "These are read too, and a line of the log says "
-                                      "so. The `TUTTI_` variable wins\n"
-                                      "when both are set.\n"
-                                      "\n"
-                                      "| Horovod | tutti |\n"
-                                      "|---|---|\n";
-
-static const char horovod_notes[] =
-        "| `HOROVOD_STALL_CHECK_DISABLE=1` | `TUTTI_STALL_WARNING_S=0`, "
-        "`TUTTI_STALL_FAIL_S=0` |\n"
-        "| `HOROVOD_CYCLE_TIME` | none: tutti acts on events and has no cycle timer |\n"
-        "\n"
-        "Two values are translated. `HOROVOD_FUSION_THRESHOLD=0` switches fusion off,\n"
-        "which is `TUTTI_FUSION_BYTES=1`. Of the log levels, `warning` is `warn` and\n"
-        "`fatal` is `error`.\n";
 
 static const char *type_name(enum config_type type)
 {
@@ -122,13 +71,19 @@ void pages_configuration(void)
     size_t count;
     const struct config_row *rows = config_rows(&count);
 
-    (void)fputs(introduction, stdout);
-    (void)puts("| Name | Type | Default | Range | Ranks | Meaning |");
-    (void)puts("|---|---|---|---|---|---|");
+    (void)puts("| Name | Type | Default | Range | Ranks | Meaning "
+               "|\n|---|---|---|---|---|---|");
     for (size_t i = 0; i < count; i++) {
         print_parameter(&rows[i]);
     }
-    (void)fputs(horovod_heading, stdout);
+}
+
+void pages_variables(void)
+{
+    size_t count;
+    const struct config_row *rows = config_rows(&count);
+
+    (void)puts("| Horovod | tutti |\n|---|---|");
     for (size_t i = 0; i < count; i++) {
         if (rows[i].horovod != NULL) {
             (void)printf("| `%s` | `TUTTI_", rows[i].horovod);
@@ -136,5 +91,8 @@ void pages_configuration(void)
             (void)puts("` |");
         }
     }
-    (void)fputs(horovod_notes, stdout);
+    (void)puts("| `HOROVOD_STALL_CHECK_DISABLE=1` | `TUTTI_STALL_WARNING_S=0`, "
+               "`TUTTI_STALL_FAIL_S=0` |\n"
+               "| `HOROVOD_CYCLE_TIME` | none: tutti acts on events and has no cycle "
+               "timer |");
 }

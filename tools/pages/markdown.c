@@ -1,56 +1,13 @@
 /*
- * Pages of the documentation: the flags of tuttirun, those of horovodrun, and metrics.
+ * Tables of the documentation: the flags of tuttirun, those of horovodrun, and metrics.
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/metrics.h"
 #include "launcher/flags.h"
+#include "observe/metrics.h"
 #include "tools/pages/pages.h"
-
-static const char reference_head[] =
-        "# Flags of tuttirun\n"
-        "\n"
-        "<!-- Written by script/gendocs from the tables of flags. -->\n"
-        "\n"
-        "    tuttirun [flags] program [args]\n"
-        "\n"
-        "Flags end at the first word that is none, the program, or at `--`. Long flags "
-        "may be\n"
-        "written with one dash (`-np 4`) and with `=` (`--np=4`). The parameters of "
-        "the "
-        "library\n"
-        "are flags as well: [configuration.md](configuration.md). What horovodrun "
-        "calls "
-        "them is in\n"
-        "[horovodrun.md](../launcher/horovodrun.md), and how a file holds them in\n"
-        "[config-file.md](../launcher/config-file.md).\n";
-
-static const char horovodrun_head[] =
-        "# Flags of horovodrun\n"
-        "\n"
-        "<!-- Written by script/gendocs from launcher/flags.def. -->\n"
-        "\n"
-        "Command lines and configuration files of horovodrun are understood where they "
-        "mean the\n"
-        "same: a flag is taken, does nothing, or is refused with a sentence that says "
-        "why.\n"
-        "`tuttirun --help FLAG` says it, too.\n"
-        "\n"
-        "| horovodrun | tuttirun | |\n"
-        "|---|---|---|\n";
-
-static const char horovodrun_keys[] =
-        "\n"
-        "## Its configuration file\n"
-        "\n"
-        "`tuttirun --config-file` reads the groups of horovodrun's files "
-        "([config-file.md](config-file.md)).\n"
-        "A group with `enabled: false` is passed over.\n"
-        "\n"
-        "| key | flag |\n"
-        "|---|---|\n";
 
 /* True where a word begins that is better shown as code. */
 static bool is_code(const char *text, char before)
@@ -100,16 +57,16 @@ static void print_flag(const struct flag *flag)
     (void)printf(" | ");
 }
 
-void pages_reference(void)
+void pages_flags(void)
 {
     size_t count;
     const struct flag *rows = flag_rows(&count);
     char sentence[FLAG_SENTENCE_MAX];
 
-    (void)fputs(reference_head, stdout);
     for (size_t i = 0; i < count; i++) {
         if (rows[i].kind == FLAG_GROUP) {
-            (void)printf("\n## %s\n\n| | |\n|---|---|\n", rows[i].help);
+            (void)printf(
+                    "%s## %s\n\n| | |\n|---|---|\n", i == 0 ? "" : "\n", rows[i].help);
         } else if (flag_is_ours(&rows[i])) {
             print_flag(&rows[i]);
             print_sentence(flag_sentence(&rows[i], sentence));
@@ -160,13 +117,20 @@ void pages_horovodrun(void)
     size_t count;
     const struct flag *rows = flag_rows(&count);
 
-    (void)fputs(horovodrun_head, stdout);
+    (void)puts("| horovodrun | tuttirun | |\n|---|---|---|");
     for (size_t i = 0; i < count; i++) {
         if (rows[i].horovod != NULL || rows[i].kind >= FLAG_SAME) {
             print_horovod(&rows[i]);
         }
     }
-    (void)fputs(horovodrun_keys, stdout);
+}
+
+void pages_keys(void)
+{
+    size_t count;
+    const struct flag *rows = flag_rows(&count);
+
+    (void)puts("| key | flag |\n|---|---|");
     for (size_t i = 0; i < count; i++) {
         if (rows[i].key != NULL) {
             print_key(&rows[i]);
@@ -181,16 +145,7 @@ void pages_metrics(void)
     size_t count;
     const struct metrics_name *names = metrics_families(&count);
 
-    (void)fputs(
-            "# Metrics\n\n"
-            "<!-- Written by script/gendocs from lib/base/metrics.c. -->\n\n"
-            "What each rank counts, and its labels; [metrics.md](../metrics.md) says "
-            "how it is read. Times are in seconds, sizes in bytes. `size` is the size "
-            "of "
-            "a batch on this rank: at most that many bytes, and more than half of "
-            "it.\n\n"
-            "| name | kind | labels | |\n|---|---|---|---|\n",
-            stdout);
+    (void)puts("| name | kind | labels | |\n|---|---|---|---|");
     for (size_t i = 0; i < count; i++) {
         (void)printf("| `%s` | %s | %s | %s |\n", names[i].name, kinds[names[i].kind],
                 names[i].labels, names[i].help);

@@ -1,21 +1,23 @@
 /*
- * What is made from the tables of flags while tutti is built: the manual page, the
- * completion, and pages of the documentation. All write to stdout.
+ * Tables made from those of flags, parameters and metrics, for pages that have a place for them. All write
+ * to stdout.
  */
 #ifndef TUTTI_TOOLS_PAGES_H
 #define TUTTI_TOOLS_PAGES_H
 
-/** tuttirun(1) in roff. */
-void pages_manual(void);
-/** The tables of what bash sources to complete tuttirun; completion.bash follows. */
+/** Flags and parameters in roff. */
+void pages_manual_options(void);
+void pages_manual_parameters(void);
+/** The flags, and what each takes, for bash. */
 void pages_completion(void);
-/** docs/reference/tuttirun.md. */
-void pages_reference(void);
-/** docs/launcher/horovodrun.md. */
+/** In Markdown: flags of tuttirun by group; horovodrun's, and the keys of its file. */
+void pages_flags(void);
 void pages_horovodrun(void);
-/** docs/reference/configuration.md. */
+void pages_keys(void);
+/** In Markdown: parameters, and variables of Horovod. */
 void pages_configuration(void);
-/** docs/reference/metrics.md. */
+void pages_variables(void);
+/** In Markdown. */
 void pages_metrics(void);
 
 #endif

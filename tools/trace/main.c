@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/autopsy/autopsy.h"
 #include "tools/trace/trace.h"
 
 enum {
@@ -138,17 +137,20 @@ static tutti_status load(struct loaded *loaded, const char *folder)
     return status;
 }
 
-static int say_error(void)
+static int print_error(void)
 {
     (void)fprintf(stderr, "tutti-trace: %s\n", tutti_last_error());
     return UNUSABLE;
 }
 
-static tutti_status write_one(FILE *file, const struct loaded *loaded,
+static tutti_status write_to(FILE *file, const struct loaded *loaded,
         const struct trace_arguments *arguments)
 {
     if (strcmp(arguments->command, "svg") == 0) {
         return trace_draw_step(file, &loaded->trace, arguments->step);
+    }
+    if (strcmp(arguments->command, "merge") == 0) {
+        return trace_merge(file, &loaded->trace, &arguments->choice);
     }
     if (arguments->is_json) {
         return trace_summary_json(file, &loaded->trace, &loaded->accounts);
@@ -157,31 +159,32 @@ static tutti_status write_one(FILE *file, const struct loaded *loaded,
     return TUTTI_OK;
 }
 
-static int write_of_one(const struct trace_arguments *arguments)
+/* What is made of one directory. */
+static int write_one(const struct trace_arguments *arguments)
 {
+    const char *path = arguments->output;
     struct loaded loaded;
     tutti_status status = load(&loaded, arguments->folders[0]);
-    FILE *file = stdout;
+    FILE *file;
+    bool failed;
 
     if (status != TUTTI_OK) {
-        return say_error();
+        return print_error();
     }
-    if (arguments->output != NULL) {
-        file = fopen(arguments->output, "we");
-    }
+    file = path == NULL ? stdout : trace_open_output(path);
     if (file == NULL) {
-        status = error_set_errno(TUTTI_ERR_SYSTEM, "write %s", arguments->output);
-    } else {
-        status = write_one(file, &loaded, arguments);
-        if (fflush(file) != 0 && status == TUTTI_OK) {
-            status = error_set_errno(TUTTI_ERR_SYSTEM, "write the result");
-        }
+        unload(&loaded);
+        return print_error();
     }
-    if (file != NULL && file != stdout) {
-        (void)fclose(file);
+    status = write_to(file, &loaded, arguments);
+    failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        status = status == TUTTI_OK ? error_set_errno(TUTTI_ERR_SYSTEM, "write %s",
+                                              path == NULL ? "stdout" : path)
+                                    : status;
     }
     unload(&loaded);
-    return status == TUTTI_OK ? EXIT_SUCCESS : say_error();
+    return status == TUTTI_OK ? EXIT_SUCCESS : print_error();
 }
 
 static int compare(const struct trace_arguments *arguments)
@@ -191,26 +194,16 @@ static int compare(const struct trace_arguments *arguments)
     bool has_changed;
 
     if (load(&a, arguments->folders[0]) != TUTTI_OK) {
-        return say_error();
+        return print_error();
     }
     if (load(&b, arguments->folders[1]) != TUTTI_OK) {
         unload(&a);
-        return say_error();
+        return print_error();
     }
     has_changed = trace_diff(stdout, &a.accounts, &b.accounts);
     unload(&a);
     unload(&b);
     return has_changed ? CHANGED : EXIT_SUCCESS;
-}
-
-static int merge(const struct trace_arguments *arguments)
-{
-    const char *path = arguments->output != NULL ? arguments->output : "/dev/stdout";
-
-    return trace_merge_folder(
-                   arguments->folders[0], path, &arguments->choice, stderr) == TUTTI_OK
-            ? EXIT_SUCCESS
-            : say_error();
 }
 
 static int wrong(const char *what)
@@ -235,11 +228,9 @@ static int run(const struct trace_arguments *arguments)
     if (is_diff) {
         return compare(arguments);
     }
-    if (is_svg || strcmp(command, "summary") == 0) {
-        return write_of_one(arguments);
-    }
-    return strcmp(command, "merge") == 0 ? merge(arguments)
-                                         : wrong("it is merge, summary, diff or svg");
+    return is_svg || strcmp(command, "summary") == 0 || strcmp(command, "merge") == 0
+            ? write_one(arguments)
+            : wrong("it is merge, summary, diff or svg");
 }
 
 int main(int argc, char **argv)

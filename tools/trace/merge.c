@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "launcher/json.h"
-#include "tools/autopsy/autopsy.h"
 #include "tools/trace/trace.h"
 
 enum {
@@ -255,44 +254,26 @@ static void put_event(struct writer *writer, size_t at)
 {
     const struct recording_of *recording = writer->rank->recording;
     const struct recorder_event *event = &recording->events[at];
+    const struct {
+        const char *name, *text;
+    } texts[RECORDER_KINDS] = {
+        [RECORDER_STALL] = { "stall", recording->stall },
+        [RECORDER_ERROR] = { "failed operation", recording->error },
+        [RECORDER_FAILURE] = { "failed context", recording->failure },
+    };
 
-    switch (event->kind) {
-    case RECORDER_WAIT:
+    if (event->kind == RECORDER_WAIT) {
         put_wait(writer, at);
-        break;
-    case RECORDER_TAKEN:
+    } else if (event->kind == RECORDER_TAKEN) {
         put_instant(writer, "submitted", event->time_ns,
                 json_pack("{sI so}", "tensors", (json_int_t)event->amount, "up to",
                         tensor_name(recording, event->tensor)));
-        break;
-    case RECORDER_PLAN_LEFT:
+    } else if (event->kind == RECORDER_PLAN_LEFT) {
         put_instant(writer, "plan left", event->time_ns,
                 json_pack("{sI}", "process set", (json_int_t)event->set));
-        break;
-    case RECORDER_STALL:
-        put_instant(writer, "stall", event->time_ns,
-                json_pack("{so}", "text", json_text(recording->stall)));
-        break;
-    case RECORDER_ERROR:
-        put_instant(writer, "failed operation", event->time_ns,
-                json_pack("{so}", "text", json_text(recording->error)));
-        break;
-    case RECORDER_FAILURE:
-        put_instant(writer, "failed context", event->time_ns,
-                json_pack("{so}", "text", json_text(recording->failure)));
-        break;
-    case RECORDER_LAUNCHED:
-    case RECORDER_FINISHED:
-    case RECORDER_LEFT:
-    case RECORDER_STEP:
-    case RECORDER_AGREED:
-    case RECORDER_MEMBERS:
-    case RECORDER_PACKED:
-    case RECORDER_REDUCED:
-    case RECORDER_UNPACKED:
-    case RECORDER_NOTHING:
-    case RECORDER_KINDS:
-        break;
+    } else if (texts[event->kind].name != NULL) {
+        put_instant(writer, texts[event->kind].name, event->time_ns,
+                json_pack("{so}", "text", json_text(texts[event->kind].text)));
     }
 }
 
@@ -315,7 +296,7 @@ static void put_names(struct writer *writer)
     const struct recording_of *recording = writer->rank->recording;
     char name[WORDS];
 
-    analysis_rank_text(recording, name, sizeof name);
+    recorded_rank_text(recording, name, sizeof name);
     put(writer,
             json_pack("{ss ss si s{so}}", "ph", "M", "name", "process_name", "pid",
                     recording->rank, "args", "name", json_text(name)));

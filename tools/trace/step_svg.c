@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "tools/autopsy/svg.h"
+#include "tools/recordings/svg.h"
 #include "tools/trace/trace.h"
 
 enum {
@@ -109,7 +109,7 @@ tutti_status trace_draw_step(FILE *file, const struct trace *trace, uint64_t num
         const double y = SVG_TOP + ROW * (double)r;
         char name[WORDS];
 
-        analysis_rank_text(&trace->job->ranks[r], name, sizeof name);
+        recorded_rank_text(&trace->job->ranks[r], name, sizeof name);
         svg_name(&svg, y, name, NULL);
         draw_rank(&svg, &trace->ranks[r], y);
     }

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "launcher/json.h"
-#include "tools/autopsy/autopsy.h"
 #include "tools/trace/trace.h"
 
 enum {
@@ -71,7 +70,7 @@ static void print_ranks(
     print_heading(file, "rank, ms a step");
     (void)fputc('\n', file);
     for (size_t r = 0; r < accounts->rank_count; r++) {
-        analysis_rank_text(&trace->job->ranks[r], name, sizeof name);
+        recorded_rank_text(&trace->job->ranks[r], name, sizeof name);
         print_row(file, name, &accounts->ranks[r]);
         (void)fputc('\n', file);
     }
@@ -80,8 +79,6 @@ static void print_ranks(
 static void print_stragglers(
         FILE *file, const struct trace *trace, const struct accounts *accounts)
 {
-    const struct analysis analysis = { .lateness = accounts->lateness,
-        .count = accounts->rank_count };
     bool any = false;
     char name[WORDS];
 
@@ -90,7 +87,7 @@ static void print_stragglers(
         const struct lateness *lateness = &accounts->lateness[r];
 
         if (lateness->late > 0) {
-            analysis_rank_text(&trace->job->ranks[r], name, sizeof name);
+            recorded_rank_text(&trace->job->ranks[r], name, sizeof name);
             (void)fprintf(file,
                     "%s%s: late for %zu of %zu batches, by %.3f ms (median)\n",
                     any ? "" : "Late by more than 1 ms, who costs most first:\n", name,
@@ -103,8 +100,10 @@ static void print_stragglers(
         (void)fprintf(file, "No rank is late by more than 1 ms.\n");
     }
     for (size_t i = 0; i < accounts->rank_count; i++) {
-        if (autopsy_slow_text(
-                    trace->job, &analysis, accounts->order[i], name, sizeof name)) {
+        const size_t r = accounts->order[i];
+
+        if (lateness_text(
+                    &trace->job->ranks[r], &accounts->lateness[r], name, sizeof name)) {
             (void)fprintf(file, "Slow: %s\n", name);
         }
     }
@@ -128,7 +127,7 @@ void trace_summary(
     print_ranks(file, trace, accounts);
     (void)fputc('\n', file);
     print_stragglers(file, trace, accounts);
-    if (autopsy_links_text(trace->job, links, sizeof links)) {
+    if (links_text(trace->job, links, sizeof links)) {
         (void)fprintf(file, "Slow links: %s\n", links);
     }
 }

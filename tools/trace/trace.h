@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "tools/trace/account.h"
+#include "tools/recordings/account.h"
 
 /** What of a trace is written as JSON. */
 struct merge_choice {
@@ -21,14 +21,8 @@ struct merge_choice {
  */
 TUTTI_MUST_USE tutti_status trace_merge(
         FILE *file, const struct trace *trace, const struct merge_choice *choice);
-/**
- * The same of a directory into a file, compressed when its name ends in .gz (merge_file.c).
- * @param complaints  where recordings that are damaged are named
- * @return TUTTI_OK; what recorded_job_load() returns; TUTTI_ERR_SYSTEM (it cannot be written),
- *         TUTTI_ERR_UNSUPPORTED (.gz, and this build has no zlib)
- */
-TUTTI_MUST_USE tutti_status trace_merge_folder(const char *folder, const char *path,
-        const struct merge_choice *choice, FILE *complaints);
+/** A file to write, compressed when its name ends in .gz; NULL: the error says why. */
+FILE *trace_open_output(const char *path);
 
 /** In words. */
 void trace_summary(

@@ -44,15 +44,15 @@ int device_find(struct device_rig *rig, const char *program)
 
 void device_open(struct device_rig *rig, int local_rank)
 {
-    char name[80] = "";
     int count = 0;
 
     device_must(rig, rig->cuda.device_get_count(&count), "count devices");
     device_must(rig, rig->cuda.device_get(&rig->device, local_rank % count),
             "find its device");
-    device_must(rig, rig->cuda.device_get_name(name, sizeof name, rig->device),
+    device_must(rig,
+            rig->cuda.device_get_name(rig->name, sizeof rig->name, rig->device),
             "name its device");
-    rig->simulated = strstr(name, "gpusim") != NULL;
+    rig->simulated = strstr(rig->name, "gpusim") != NULL;
     device_must(rig, rig->cuda.device_primary_ctx_retain(&rig->context, rig->device),
             "open its device");
     device_must(rig, rig->cuda.ctx_set_current(rig->context), "use its device");

@@ -22,6 +22,7 @@ struct device_rig {
     cu_device device;
     cu_context context; /* primary                                                  */
     cu_stream stream; /* non-blocking                                               */
+    char name[80]; /* of the device                                                 */
     bool simulated; /* it is test/gpusim                                            */
 };
 

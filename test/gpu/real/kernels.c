@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "test/gpu/real/device.h"
+#include "test/gpu/real/image.h"
 #include "test/gpusim/bodies.h"
 #include "test/suite/buffer.h"
 
@@ -21,7 +22,6 @@
 #define TENSORS_LARGE (PACK_SMALL_PIECES + COUNTS)
 #define OPERANDS 5
 #define SUM_COUNT 5003
-#define IMAGE_BYTES_MAX ((size_t)64 << 20)
 
 static const size_t counts[COUNTS] = { 1, 33, 9001, 4, 20011, 257, 1024 };
 
@@ -260,53 +260,6 @@ static void run_sum(struct loaded *k, tutti_dtype dtype)
     twin_end(k, &output);
 }
 
-/* ----------------------------------------------------------------------------- image */
-
-/* The file that gpu_kernels names; NULL: it cannot be read. */
-static char *read_image(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *image = must_alloc(IMAGE_BYTES_MAX, 1);
-    const size_t bytes = file != NULL ? fread(image, 1, IMAGE_BYTES_MAX - 1, file) : 0;
-
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    if (bytes == 0) {
-        (void)fprintf(stderr, "device_kernels: cannot read kernels from %s\n", path);
-        free(image);
-        return NULL;
-    }
-    return image;
-}
-
-static int load(struct loaded *k)
-{
-    const char *path = k->rig.config.gpu_kernels;
-    char *file = path[0] != '\0' ? read_image(path) : NULL;
-    size_t bytes = 0;
-    const void *image = path[0] != '\0' ? file : kernel_image(&bytes);
-    cu_module module = NULL;
-
-    if (image == NULL) {
-        (void)printf("device_kernels: skipped: this build has no kernels\n");
-        return DEVICE_SKIPPED;
-    }
-    device_must(&k->rig, k->rig.cuda.module_load_data(&module, image), "load kernels");
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        const cu_result result = k->rig.cuda.module_get_function(
-                &k->functions[i], module, kernel_name(i));
-
-        if (result != CU_SUCCESS && kernel_is_optional(i)) {
-            k->functions[i] = NULL;
-        } else {
-            device_must(&k->rig, result, kernel_name(i));
-        }
-    }
-    free(file);
-    return 0;
-}
-
 /* Every kernel that there is was launched: the pairs cover all families. */
 static bool all_launched(const struct loaded *k)
 {
@@ -324,6 +277,7 @@ static bool all_launched(const struct loaded *k)
 int main(void)
 {
     static struct loaded k;
+    cu_module module = NULL;
     int status = device_find(&k.rig, "device_kernels");
     bool all;
 
@@ -331,7 +285,7 @@ int main(void)
         return status;
     }
     device_open(&k.rig, 0);
-    status = load(&k);
+    status = image_load(&k.rig, "device_kernels", &module, k.functions);
     if (status != 0) {
         return status;
     }

@@ -2,12 +2,11 @@
  * Adasum against the formula of the paper along the documented tree, and against what Horovod's
  * own tests expect (test/parallel/test_adasum_pytorch.py and test_adasum_tensorflow.py): sizes
  * size * 20 - 17, size * 20 - 13, size * 2 + 1 and size + 2, an error below 100 units in the last
- * place; orthogonal gradients are summed, parallel ones averaged, and neither the smallest nor
- * widely different lengths matter.
+ * place; parallel gradients are averaged, and neither the smallest nor widely different lengths
+ * matter.
  */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tutti/trainer.h>
@@ -111,26 +110,6 @@ UNIT_TEST(test_the_formula_at_any_number_of_ranks)
             reduce(&now, 0, ranks, now.expected);
             assert_int_equal(ranks_run(ranks, run, &now), 0);
         }
-    }
-}
-
-/** Columns of a Hadamard matrix, of different lengths: exactly orthogonal. */
-UNIT_TEST(test_orthogonal_gradients_are_summed)
-{
-    for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
-        struct test_case now = { .count = 64 };
-
-        for (int r = 0; r < ranks; r++) {
-            for (int i = 0; i < now.count; i++) {
-                float one = __builtin_popcount((unsigned)(i & (r * 5 + 1))) % 2 == 0
-                        ? 1.0F
-                        : -1.0F;
-
-                now.gradients[r][i] = one * (float)(r + 1);
-                now.expected[i] += (double)now.gradients[r][i];
-            }
-        }
-        assert_int_equal(ranks_run(ranks, run, &now), 0);
     }
 }
 

@@ -357,11 +357,10 @@ static void refuse(tutti *t, tutti_compression_settings settings, const char *te
     (void)CHECK(strstr(tutti_last_error(), text) != NULL);
 }
 
-static void refuse_settings(tutti *t, void *user)
+ON_RANKS(test_bad_settings_are_refused, 1)
 {
     tutti_compression_settings settings = small_settings();
 
-    (void)user;
     settings.ratio = NAN;
     refuse(t, settings, "ratio is nan");
     settings.ratio = 1.5;
@@ -374,9 +373,4 @@ static void refuse_settings(tutti *t, void *user)
     refuse(t, settings, "smallest is -1");
     settings.size = 0;
     refuse(t, settings, "size of its compression settings is 0");
-}
-
-UNIT_TEST(test_bad_settings_are_refused)
-{
-    assert_int_equal(ranks_run(1, refuse_settings, NULL), 0);
 }

@@ -214,13 +214,12 @@ UNIT_TEST(test_a_change_of_ranks_in_an_epoch_loses_and_repeats_nothing)
     assert_true(wrong_after_change(4, 4) > 0); /* a planted bug: samples seen twice */
 }
 
-static void another_seed(tutti *t, void *user)
+ON_RANKS(test_ranks_with_other_settings_are_refused, 3)
 {
     tutti_shard_options options = options_of(10, TUTTI_TAIL_EVEN);
     tutti_shard *shard = NULL;
     int64_t indices[1];
 
-    (void)user;
     options.seed = tutti_rank(t) == 2;
     (void)CHECK(tutti_shard_create(t, &options, &shard) == TUTTI_ERR_MISMATCH);
     (void)CHECK(strstr(tutti_last_error(), "options.seed") != NULL);
@@ -241,9 +240,4 @@ static void another_seed(tutti *t, void *user)
             TUTTI_ERR_INVALID);
     (void)CHECK(tutti_shard_get_state(shard).position == 3);
     tutti_shard_destroy(shard);
-}
-
-UNIT_TEST(test_ranks_with_other_settings_are_refused)
-{
-    assert_int_equal(ranks_run(3, another_seed, NULL), 0);
 }

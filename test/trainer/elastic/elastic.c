@@ -78,13 +78,12 @@ static void spoil(const struct model *model, bool unmark, bool flip)
     CHECK(region_put(region, slot, &share) == TUTTI_OK);
 }
 
-static void newest_wins(tutti *t, void *user)
+ON_RANKS(test_the_newest_commit_is_restored, 3)
 {
     struct model model = { .step = 0 };
     uint64_t number = 1;
     uint64_t later = 0;
 
-    (void)user;
     begin(t, &model);
     CHECK(tutti_state_restore(model.state, &number) == TUTTI_OK && number == 0);
     commit(&model, 5);
@@ -97,11 +96,6 @@ static void newest_wins(tutti *t, void *user)
     CHECK(tutti_state_restore(model.state, &later) == TUTTI_OK && is_at(&model, 7));
     CHECK(later > number && tutti_state_generation(model.state) == 2);
     tutti_state_destroy(model.state);
-}
-
-UNIT_TEST(test_the_newest_commit_is_restored)
-{
-    assert_int_equal(ranks_run(3, newest_wins, NULL), 0);
 }
 
 /* `user`: how many ranks, from the last, have marked the commit before they died. */
@@ -154,11 +148,10 @@ UNIT_TEST(test_memory_that_went_bad_is_not_restored)
     }
 }
 
-static void stay_away(tutti *t, void *user)
+ON_RANKS(test_a_new_host_gets_the_state, 3)
 {
     struct model model = { .step = 0 };
 
-    (void)user;
     begin(t, &model);
     commit(&model, 5);
     if (tutti_rank(t) == 0) { /* a host that is new, with the lowest rank */
@@ -167,11 +160,6 @@ static void stay_away(tutti *t, void *user)
     start_anew(t, &model);
     CHECK(tutti_state_sync(model.state) == TUTTI_OK && is_at(&model, 5));
     tutti_state_destroy(model.state);
-}
-
-UNIT_TEST(test_a_new_host_gets_the_state)
-{
-    assert_int_equal(ranks_run(3, stay_away, NULL), 0);
 }
 
 /* A tensor of which ranks have parts, which are others after the start. */
@@ -212,11 +200,10 @@ UNIT_TEST(test_parts_are_restored_as_other_parts)
     assert_int_equal(ranks_run(3, parts, NULL), 0);
 }
 
-static void notices(tutti *t, void *user)
+ON_RANKS(test_what_one_rank_was_told_all_return, 3)
 {
     struct model model = { .step = 0 };
 
-    (void)user;
     begin(t, &model);
     CHECK(tutti_check_hosts(model.state) == TUTTI_OK);
     if (tutti_rank(t) == 1) {
@@ -234,17 +221,11 @@ static void notices(tutti *t, void *user)
     tutti_state_destroy(model.state);
 }
 
-UNIT_TEST(test_what_one_rank_was_told_all_return)
-{
-    assert_int_equal(ranks_run(3, notices, NULL), 0);
-}
-
-static void misuse(tutti *t, void *user)
+ON_RANKS(test_misuse_is_an_error_on_all_ranks, 3)
 {
     struct model model = { .step = 0 };
     int64_t other[2] = { 0 };
 
-    (void)user;
     begin(t, &model);
     CHECK(tutti_state_register(model.state, other, 8, "step") == TUTTI_ERR_INVALID);
     commit(&model, 5);
@@ -260,9 +241,4 @@ static void misuse(tutti *t, void *user)
                   "size") == TUTTI_OK);
     CHECK(tutti_state_commit(model.state) == TUTTI_ERR_MISMATCH);
     tutti_state_destroy(model.state);
-}
-
-UNIT_TEST(test_misuse_is_an_error_on_all_ranks)
-{
-    assert_int_equal(ranks_run(3, misuse, NULL), 0);
 }

@@ -74,7 +74,7 @@ static void check_model(
 }
 
 /** Post-local SGD: the first two steps are averaged each, then every third. */
-static void average(tutti *t, void *user)
+ON_RANKS(test_parameters_become_their_mean, RANKS)
 {
     tutti_local_sgd_options options;
     tutti_local_sgd *local = NULL;
@@ -82,7 +82,6 @@ static void average(tutti *t, void *user)
     int64_t last = 0;
     double expected[COUNT];
 
-    (void)user;
     model_init(&model);
     tutti_local_sgd_options_default(&options);
     options.period = 3;
@@ -111,13 +110,8 @@ static void average(tutti *t, void *user)
     tutti_local_sgd_destroy(local);
 }
 
-UNIT_TEST(test_parameters_become_their_mean)
-{
-    assert_int_equal(ranks_run(RANKS, average, NULL), 0);
-}
-
 /** DiLoCo as in its paper, interrupted once and resumed from its tensors. */
-static void diloco(tutti *t, void *user)
+ON_RANKS(test_diloco, RANKS)
 {
     tutti_local_sgd_options options;
     tutti_local_sgd *local = NULL;
@@ -125,7 +119,6 @@ static void diloco(tutti *t, void *user)
     double expected[COUNT];
     double velocity[COUNT] = { 0 };
 
-    (void)user;
     model_init(&model);
     tutti_local_sgd_options_diloco(&options);
     (void)CHECK(options.period == 500);
@@ -174,19 +167,13 @@ static void diloco(tutti *t, void *user)
     tutti_local_sgd_destroy(local);
 }
 
-UNIT_TEST(test_diloco)
-{
-    assert_int_equal(ranks_run(RANKS, diloco, NULL), 0);
-}
-
 /** Ranks that would meet in different steps are told before they train. */
-static void differ(tutti *t, void *user)
+ON_RANKS(test_settings_that_differ_are_refused, 2)
 {
     tutti_local_sgd_options options;
     tutti_local_sgd *local = NULL;
     struct model model;
 
-    (void)user;
     model_init(&model);
     tutti_local_sgd_options_default(&options);
     options.first_step = tutti_rank(t) == 1 ? 3 : 4;
@@ -204,18 +191,12 @@ static void differ(tutti *t, void *user)
     (void)CHECK(local == NULL);
 }
 
-UNIT_TEST(test_settings_that_differ_are_refused)
-{
-    assert_int_equal(ranks_run(2, differ, NULL), 0);
-}
-
-static void refuse(tutti *t, void *user)
+ON_RANKS(test_bad_settings_are_refused, 1)
 {
     tutti_local_sgd_options options;
     tutti_local_sgd *local = NULL;
     struct model model;
 
-    (void)user;
     model_init(&model);
     tutti_local_sgd_options_default(&options);
     options.period = 0;
@@ -245,9 +226,4 @@ static void refuse(tutti *t, void *user)
             TUTTI_ERR_INVALID);
     (void)CHECK(local == NULL);
     tutti_local_sgd_destroy(NULL);
-}
-
-UNIT_TEST(test_bad_settings_are_refused)
-{
-    assert_int_equal(ranks_run(1, refuse, NULL), 0);
 }

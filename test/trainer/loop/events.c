@@ -155,27 +155,3 @@ UNIT_TEST_WITH(
     assert_int_equal(content[HEAD_BYTES + SCALAR_BYTES + 22], 3);
     assert_int_equal(tutti_events_close(events), TUTTI_OK);
 }
-
-UNIT_TEST_WITH(bad_use_is_refused, make_directory, remove_directory)
-{
-    char tag[TUTTI_EVENTS_TAG_MAX + 2];
-    char file[sizeof path + 8];
-    tutti_events *events = open_events(1e9);
-    tutti_events *other;
-
-    memset(tag, 'x', sizeof tag);
-    tag[TUTTI_EVENTS_TAG_MAX + 1] = '\0';
-    assert_int_equal(tutti_events_scalar(events, tag, 0, 0), TUTTI_ERR_INVALID);
-    tag[TUTTI_EVENTS_TAG_MAX] = '\0';
-    assert_int_equal(tutti_events_scalar(events, tag, -1, 0), TUTTI_OK);
-    assert_int_equal(tutti_events_scalar(events, "", 0, 0), TUTTI_ERR_INVALID);
-    assert_int_equal(tutti_events_scalar(events, "\xff", 0, 0), TUTTI_ERR_INVALID);
-    assert_int_equal(tutti_events_scalar(NULL, "loss", 0, 0), TUTTI_ERR_INVALID);
-    assert_int_equal(tutti_events_open("", NULL, &other), TUTTI_ERR_INVALID);
-    (void)read_file();
-    (void)snprintf(file, sizeof file, "%s/below", path);
-    assert_int_equal(tutti_events_open(file, NULL, &other), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), path));
-    assert_int_equal(tutti_events_close(events), TUTTI_OK);
-    assert_int_equal(tutti_events_close(NULL), TUTTI_OK);
-}

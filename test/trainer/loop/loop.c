@@ -233,13 +233,12 @@ UNIT_TEST_WITH(
     assert_null(strchr(shown, '\r'));
 }
 
-static void early(tutti *t, void *user)
+ON_RANKS(a_run_that_no_longer_improves_ends_early_on_all_ranks, RANKS)
 {
     tutti_trainer_options options;
     tutti_trainer_summary summary;
     struct run run = prepare(t, &options);
 
-    (void)user;
     options.epochs = 100;
     options.monitor = (tutti_monitor){
         .metric = "val_accuracy",
@@ -251,19 +250,13 @@ static void early(tutti *t, void *user)
     CHECK(summary.best == 0.75 && summary.best_step == 8);
 }
 
-UNIT_TEST(a_run_that_no_longer_improves_ends_early_on_all_ranks)
-{
-    assert_int_equal(ranks_run(RANKS, early, NULL), 0);
-}
-
-static void stopped(tutti *t, void *user)
+ON_RANKS(one_rank_stops_all_after_the_same_step_and_they_can_go_on, RANKS)
 {
     tutti_trainer_options options;
     tutti_trainer_summary summary = { .size = sizeof summary };
     struct run run = prepare(t, &options);
     tutti_trainer *trainer;
 
-    (void)user;
     run.stop_at = 5;
     options.user = &run;
     if (!CHECK(tutti_trainer_create(t, &options, &trainer) == TUTTI_OK)) {
@@ -276,11 +269,6 @@ static void stopped(tutti *t, void *user)
     CHECK(summary.end == TUTTI_TRAINER_FINISHED && summary.steps == 8);
     CHECK(strcmp(run.events, "ssssvssssv") == 0);
     tutti_trainer_destroy(trainer);
-}
-
-UNIT_TEST(one_rank_stops_all_after_the_same_step_and_they_can_go_on)
-{
-    assert_int_equal(ranks_run(RANKS, stopped, NULL), 0);
 }
 
 static void failing_step(tutti *t, void *user)
@@ -321,7 +309,7 @@ UNIT_TEST(a_callback_that_fails_on_one_rank_ends_the_run_on_all)
 }
 
 /** What all ranks find out together ends the run, and not the job. */
-static void bad_use(tutti *t, void *user)
+ON_RANKS(bad_use_is_an_error_on_all_ranks_and_the_job_goes_on, RANKS)
 {
     tutti_trainer_options options;
     tutti_trainer_summary summary;
@@ -330,7 +318,6 @@ static void bad_use(tutti *t, void *user)
     tutti_shard_options data;
     tutti_trainer *trainer;
 
-    (void)user;
     options.epochs += tutti_rank(t) == 1;
     CHECK(tutti_trainer_create(t, &options, &trainer) == TUTTI_ERR_MISMATCH);
     CHECK(strstr(tutti_last_error(), "epochs: rank 0 gave 2, rank 1 gave 3"));
@@ -377,11 +364,6 @@ static void bad_use(tutti *t, void *user)
     options.batch = 3;
     CHECK(train(&run, &options, &summary) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "an epoch has no step") != NULL);
-}
-
-UNIT_TEST(bad_use_is_an_error_on_all_ranks_and_the_job_goes_on)
-{
-    assert_int_equal(ranks_run(RANKS, bad_use, NULL), 0);
 }
 
 enum {

@@ -180,13 +180,12 @@ UNIT_TEST(test_sharded_gives_the_bits_of_unsharded)
 }
 
 /* Norms are added up in another order; a step without the gradient of "weights" is one. */
-static void shard_lamb(tutti *t, void *user)
+ON_RANKS(test_a_sharded_lamb_agrees_on_norms, 3)
 {
     tutti_optimizer_options options = options_of(TUTTI_OPTIMIZER_LAMB, false);
     tutti_reducer_options unused;
     struct model *models[2];
 
-    (void)user;
     options.nesterov = false;
     tutti_reducer_options_default(&unused);
     unused.unused = true;
@@ -214,15 +213,10 @@ static void shard_lamb(tutti *t, void *user)
     model_free(models[1]);
 }
 
-UNIT_TEST(test_a_sharded_lamb_agrees_on_norms)
-{
-    assert_int_equal(ranks_run(3, shard_lamb, NULL), 0);
-}
-
 /* ------------------------------------------------------------------- halves */
 
 /* A master is as a float32 parameter; a value that was changed takes its place. */
-static void update_half(tutti *t, void *user)
+ON_RANKS(test_halves_move_with_their_masters, 1, 2)
 {
     float value = 1; /* so small a step changes nothing in float16 */
     uint16_t half;
@@ -235,7 +229,6 @@ static void update_half(tutti *t, void *user)
     tutti_optimizer *optimizer = NULL;
     tutti_reducer *reducer = NULL;
 
-    (void)user;
     options.learning_rate = 1e-4;
     options.nesterov = false;
     tutti_reducer_options_default(&reducer_options);
@@ -264,12 +257,6 @@ static void update_half(tutti *t, void *user)
     (void)CHECK(value < 2.9985F && value > 2.99F);
     (void)CHECK(tutti_optimizer_destroy(optimizer) == TUTTI_OK);
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_halves_move_with_their_masters)
-{
-    assert_int_equal(ranks_run(1, update_half, NULL), 0);
-    assert_int_equal(ranks_run(2, update_half, NULL), 0);
 }
 
 /* Rank 1 alone has an infinite gradient in step 2. */
@@ -341,7 +328,7 @@ static void update_by_hand(void *user, const tutti_update *update)
     }
 }
 
-static void customize(tutti *t, void *user)
+ON_RANKS(test_a_custom_update_has_parts_and_state, 1, 3)
 {
     tutti_optimizer_options options = options_of(TUTTI_OPTIMIZER_CUSTOM, true);
     tutti_optimizer_options sgd = options_of(TUTTI_OPTIMIZER_SGD, false);
@@ -349,7 +336,6 @@ static void customize(tutti *t, void *user)
     struct model *model;
     struct model *reference;
 
-    (void)user;
     options.nesterov = false;
     options.update = update_by_hand;
     options.user = &custom;
@@ -367,38 +353,6 @@ static void customize(tutti *t, void *user)
     (void)CHECK(custom.elements < STEPS * 7258 / tutti_size(t) + STEPS * PARAMS);
     model_free(model);
     model_free(reference);
-}
-
-UNIT_TEST(test_a_custom_update_has_parts_and_state)
-{
-    assert_int_equal(ranks_run(1, customize, NULL), 0);
-    assert_int_equal(ranks_run(3, customize, NULL), 0);
-}
-
-/* What a rank that updates with something else than the average leaves behind. */
-static void plant(tutti *t, void *user)
-{
-    tutti_optimizer_options options = options_of(TUTTI_OPTIMIZER_CUSTOM, false);
-    struct custom custom = { .wrong = 0 };
-    struct model *model;
-
-    (void)user;
-    options.nesterov = false;
-    options.update = update_by_hand;
-    options.user = &custom;
-    options.state_bytes = sizeof(float);
-    model = model_make(t, NULL, "planted", &options);
-    model_step(model, 0);
-    (void)CHECK(same_on_ranks(model));
-    custom.wrong = tutti_rank(t) == 1 ? 1e-3F : 0;
-    model_step(model, 1);
-    (void)CHECK(!same_on_ranks(model));
-    model_free(model);
-}
-
-UNIT_TEST(test_a_rank_that_averages_wrongly_is_found)
-{
-    assert_int_equal(ranks_run(3, plant, NULL), 0);
 }
 
 /* -------------------------------------------------------------------- state */
@@ -437,7 +391,7 @@ static void copy_state(tutti *t, const struct model *from, const struct model *t
     }
 }
 
-static void resume(tutti *t, void *user)
+ON_RANKS(test_state_goes_on_at_another_number_of_parts, 3)
 {
     tutti_optimizer_options options = options_of(TUTTI_OPTIMIZER_ADAMW, true);
     struct model *before;
@@ -445,7 +399,6 @@ static void resume(tutti *t, void *user)
     int64_t here = 0;
     int64_t replicated = 0;
 
-    (void)user;
     before = model_make(t, NULL, "before", &options);
     options.sharded = false;
     after = model_make(t, NULL, "after", &options);
@@ -468,13 +421,8 @@ static void resume(tutti *t, void *user)
     model_free(after);
 }
 
-UNIT_TEST(test_state_goes_on_at_another_number_of_parts)
-{
-    assert_int_equal(ranks_run(3, resume, NULL), 0);
-}
-
 /* Rank r has r + 2 steps of data, and the last step of the last rank overflows. */
-static void join(tutti *t, void *user)
+ON_RANKS(test_ranks_that_joined_get_values_state_and_loss_scale, 3)
 {
     const int steps = tutti_rank(t) + 2;
     tutti_optimizer_options options = options_of(TUTTI_OPTIMIZER_ADAMW, false);
@@ -483,7 +431,6 @@ static void join(tutti *t, void *user)
     struct model *model;
     size_t count = 0;
 
-    (void)user;
     tutti_reducer_options_default(&uneven);
     uneven.uneven = true;
     uneven.loss_scale = 1024;
@@ -512,11 +459,6 @@ static void join(tutti *t, void *user)
     model_free(model);
 }
 
-UNIT_TEST(test_ranks_that_joined_get_values_state_and_loss_scale)
-{
-    assert_int_equal(ranks_run(3, join, NULL), 0);
-}
-
 /* ----------------------------------------------------------------- refusals */
 
 static void refuse(tutti_reducer *reducer, const tutti_optimizer_options *options,
@@ -528,7 +470,7 @@ static void refuse(tutti_reducer *reducer, const tutti_optimizer_options *option
     (void)CHECK(optimizer == NULL && strstr(tutti_last_error(), text) != NULL);
 }
 
-static void refuse_options(tutti *t, void *user)
+ON_RANKS(test_what_cannot_be_is_refused_on_all_ranks, 3)
 {
     const tutti_optimizer_options good = options_of(TUTTI_OPTIMIZER_ADAMW, false);
     float value = 0;
@@ -540,7 +482,6 @@ static void refuse_options(tutti *t, void *user)
     tutti_reducer *reducer = NULL;
     const bool odd = tutti_rank(t) == 1;
 
-    (void)user;
     (void)CHECK(tutti_reducer_create(t, &param, 1, NULL, &reducer) == TUTTI_OK);
     options.beta2 = 1;
     refuse(reducer, &options, TUTTI_ERR_INVALID, "options.beta2 is 1");
@@ -572,9 +513,4 @@ static void refuse_options(tutti *t, void *user)
     (void)CHECK(tutti_optimizer_step(optimizer, NULL) == TUTTI_OK);
     (void)CHECK(tutti_optimizer_destroy(optimizer) == TUTTI_OK);
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_what_cannot_be_is_refused_on_all_ranks)
-{
-    assert_int_equal(ranks_run(3, refuse_options, NULL), 0);
 }

@@ -75,10 +75,8 @@ for kind, options, run in CASES:
     defaults = dict(beta1=0.9, beta2=0.999, epsilon=1e-8)
     fields = ", ".join(".%s = %s" % item for item in {**defaults, **options}.items())
     print("{ .options = { .kind = TUTTI_OPTIMIZER_%s, %s }," % (kind, fields))
-    for field, dtype in (("floats", torch.float32), ("doubles", torch.float64)):
-        digits = "%.9gF" if dtype == torch.float32 else "%.17g"
-        results = [values for step, values in enumerate(run(dtype), 1) if step in STEPS]
-        print(".%s = {%s}," % (field, ",".join(
-            "{" + ",".join(digits % x for x in values.tolist()) + "}" for values in results)))
+    results = [values for step, values in enumerate(run(torch.float64), 1) if step in STEPS]
+    print(".values = {%s}," % ",".join(
+        "{" + ",".join("%.17g" % x for x in values.tolist()) + "}" for values in results))
     print("},")
 print("};")

@@ -97,14 +97,13 @@ static void step_done(void *user, tutti_status status, const char *message)
     }
 }
 
-static void call_back(tutti *t, void *user)
+ON_RANKS(test_a_callback_ends_each_step_and_begins_the_next, 1, 3)
 {
     struct called called = { .t = t,
         .reducer = make(t, NULL),
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .done = PTHREAD_COND_INITIALIZER };
 
-    (void)user;
     (void)CHECK(
             tutti_reducer_set_callback(called.reducer, step_done, &called) == TUTTI_OK);
     begin_step(&called);
@@ -115,12 +114,6 @@ static void call_back(tutti *t, void *user)
     }
     (void)pthread_mutex_unlock(&called.lock);
     (void)CHECK(tutti_reducer_destroy(called.reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_a_callback_ends_each_step_and_begins_the_next)
-{
-    assert_int_equal(ranks_run(1, call_back, NULL), 0);
-    assert_int_equal(ranks_run(3, call_back, NULL), 0);
 }
 
 /* Four threads mark a parameter each. */
@@ -135,7 +128,7 @@ static void *mark_one(void *user)
     return NULL;
 }
 
-static void mark_from_threads(tutti *t, void *user)
+ON_RANKS(test_threads_mark_different_parameters, 2)
 {
     tutti_reducer *reducer = make(t, NULL);
     struct gradient_of {
@@ -144,7 +137,6 @@ static void mark_from_threads(tutti *t, void *user)
     } mine[MODEL_PARAMS];
     pthread_t threads[MODEL_PARAMS];
 
-    (void)user;
     for (int64_t step = 0; step < STEPS; step++) {
         for (int p = 0; p < MODEL_PARAMS; p++) {
             mine[p].reducer = reducer;
@@ -161,18 +153,12 @@ static void mark_from_threads(tutti *t, void *user)
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
 }
 
-UNIT_TEST(test_threads_mark_different_parameters)
-{
-    assert_int_equal(ranks_run(2, mark_from_threads, NULL), 0);
-}
-
 /* What a call out of order is told, and that it changed nothing. */
-static void misuse(tutti *t, void *user)
+ON_RANKS(test_calls_out_of_order_are_refused_and_change_nothing, 2)
 {
     tutti_reducer *reducer = make(t, NULL);
     double loss = 1;
 
-    (void)user;
     for (int p = 1; p < MODEL_PARAMS; p++) {
         mark(reducer, t, p);
     }
@@ -193,11 +179,6 @@ static void misuse(tutti *t, void *user)
     (void)CHECK(tutti_reducer_wait(reducer, NULL) == TUTTI_OK);
     (void)CHECK(model_all_wrong(reducer, tutti_size(t), 0) == 0);
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_calls_out_of_order_are_refused_and_change_nothing)
-{
-    assert_int_equal(ranks_run(2, misuse, NULL), 0);
 }
 
 /* Rank 1 is a step ahead, as after a step that it skipped alone. */
@@ -231,11 +212,10 @@ UNIT_TEST(test_ranks_in_different_steps_fail_and_never_pair)
 }
 
 /* The job breaks while gradients are marked: the step can be ended, and the reducer freed. */
-static void break_in_step(tutti *t, void *user)
+ON_RANKS(test_a_step_ends_when_the_job_breaks_in_it, 2)
 {
     tutti_reducer *reducer = make(t, NULL);
 
-    (void)user;
     mark(reducer, t, 3);
     if (tutti_barrier(t, "all have marked", NULL) == TUTTI_OK && tutti_rank(t) == 1) {
         (void)tutti_abort(t, "no more samples");
@@ -248,47 +228,14 @@ static void break_in_step(tutti *t, void *user)
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
 }
 
-UNIT_TEST(test_a_step_ends_when_the_job_breaks_in_it)
-{
-    assert_int_equal(ranks_run(2, break_in_step, NULL), 0);
-}
-
-/* The same with a callback, which is not called: nothing marks the rest of the step. */
-static void break_with_callback(tutti *t, void *user)
-{
-    struct called called = { .t = t, .reducer = make(t, NULL) };
-    tutti_status status;
-
-    (void)user;
-    (void)CHECK(
-            tutti_reducer_set_callback(called.reducer, step_done, &called) == TUTTI_OK);
-    mark(called.reducer, t, 3);
-    if (tutti_barrier(t, "all have marked", NULL) == TUTTI_OK && tutti_rank(t) == 1) {
-        (void)tutti_abort(t, "no more samples");
-    }
-    while (tutti_barrier(t, "until this rank knows", NULL) == TUTTI_OK) {
-    }
-    (void)CHECK(tutti_reducer_ready(called.reducer, 1) == TUTTI_ERR_CONTEXT_FAILED);
-    do {
-        status = tutti_reducer_destroy(called.reducer);
-    } while (status == TUTTI_ERR_INVALID);
-    (void)CHECK(status == TUTTI_OK && called.steps == 0);
-}
-
-UNIT_TEST(test_a_step_with_a_callback_that_broke_does_not_hold_its_reducer)
-{
-    assert_int_equal(ranks_run(2, break_with_callback, NULL), 0);
-}
-
 /* Rank r has r + 2 steps of data. */
-static void run_out_of_data(tutti *t, void *user)
+ON_RANKS(test_ranks_that_joined_are_left_out_of_the_average, 2)
 {
     const int size = tutti_size(t);
     tutti_reducer_options options;
     tutti_reducer *reducer;
     int last = -1;
 
-    (void)user;
     tutti_reducer_options_default(&options);
     options.uneven = true;
     options.clip_norm = 1e9; /* looked at without the ranks that have joined */
@@ -315,9 +262,4 @@ static void run_out_of_data(tutti *t, void *user)
     (void)CHECK(tutti_reducer_wait(reducer, NULL) == TUTTI_OK);
     (void)CHECK(model_all_wrong(reducer, size, size + 1) == 0);
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_ranks_that_joined_are_left_out_of_the_average)
-{
-    assert_int_equal(ranks_run(2, run_out_of_data, NULL), 0);
 }

@@ -30,12 +30,11 @@ static void mark_all(tutti_reducer *reducer, tutti *t)
 }
 
 /* The caller adds up three passes; here each pass is as large as the gradient. */
-static void accumulate(tutti *t, void *user)
+ON_RANKS(test_passes_are_counted_and_averaged, 2)
 {
     tutti_reducer_options options;
     tutti_reducer *reducer;
 
-    (void)user;
     tutti_reducer_options_default(&options);
     options.accumulate = 4;
     reducer = make(t, &options);
@@ -53,19 +52,13 @@ static void accumulate(tutti *t, void *user)
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
 }
 
-UNIT_TEST(test_passes_are_counted_and_averaged)
-{
-    assert_int_equal(ranks_run(2, accumulate, NULL), 0);
-}
-
 /* Every pass is waited for, and the gradient is not zeroed in between. */
-static void accumulate_and_communicate(tutti *t, void *user)
+ON_RANKS(test_passes_may_communicate, 3)
 {
     tutti_reducer *reducer = make(t, NULL);
     float *gradient = tutti_reducer_gradient(reducer, 1);
     float expected = 0;
 
-    (void)user;
     for (int64_t pass = 0; pass < 3; pass++) {
         for (int p = MODEL_PARAMS; p-- > 0;) {
             gradient[5] += p == 1
@@ -80,20 +73,14 @@ static void accumulate_and_communicate(tutti *t, void *user)
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
 }
 
-UNIT_TEST(test_passes_may_communicate)
-{
-    assert_int_equal(ranks_run(3, accumulate_and_communicate, NULL), 0);
-}
-
 /* Rank 1 leaves out parameter 0 in odd steps, and every rank parameter 2. */
-static void leave_out(tutti *t, void *user)
+ON_RANKS(test_gradients_that_were_left_out_count_as_zero, 2, 4)
 {
     const int size = tutti_size(t);
     tutti_step_report report = { .size = sizeof report };
     tutti_reducer_options options;
     tutti_reducer *reducer;
 
-    (void)user;
     tutti_reducer_options_default(&options);
     options.unused = true;
     reducer = make(t, &options);
@@ -120,12 +107,6 @@ static void leave_out(tutti *t, void *user)
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
 }
 
-UNIT_TEST(test_gradients_that_were_left_out_count_as_zero)
-{
-    assert_int_equal(ranks_run(2, leave_out, NULL), 0);
-    assert_int_equal(ranks_run(4, leave_out, NULL), 0);
-}
-
 static void finish_silently(void *user, tutti_status status, const char *message)
 {
     (void)message;
@@ -133,7 +114,7 @@ static void finish_silently(void *user, tutti_status status, const char *message
 }
 
 /* Norms by hand, with a wait and with a callback; equal on all ranks. */
-static void clip(tutti *t, void *user)
+ON_RANKS(test_clipping_by_value_and_by_global_norm, 1, 3)
 {
     const int size = tutti_size(t);
     const float limit = 20;
@@ -142,7 +123,6 @@ static void clip(tutti *t, void *user)
     double squares = 0;
     tutti_reducer *reducer;
 
-    (void)user;
     for (int p = 0; p < MODEL_PARAMS; p++) {
         for (int64_t i = 0; i < model_counts[p]; i++) {
             const double value = fminf(model_average(size, 0, p, i), limit);
@@ -161,12 +141,6 @@ static void clip(tutti *t, void *user)
     (void)CHECK(((float *)tutti_reducer_gradient(reducer, 1))[5] ==
             fminf(model_average(size, 0, 1, 5), limit) * (float)report.clip_scale);
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_clipping_by_value_and_by_global_norm)
-{
-    assert_int_equal(ranks_run(1, clip, NULL), 0);
-    assert_int_equal(ranks_run(3, clip, NULL), 0);
 }
 
 /* The last rank has an infinity in one step: the loss scale halves, and the name is known. */
@@ -233,7 +207,7 @@ UNIT_TEST(test_an_overflow_is_named_and_halves_the_loss_scale)
 }
 
 /* The squares of a gradient are infinite, and it is not. */
-static void clip_large(tutti *t, void *user)
+ON_RANKS(test_a_norm_whose_square_is_infinite_is_no_overflow, 1, 3)
 {
     const tutti_param param = { .name = "w", .count = 2, .dtype = TUTTI_FLOAT64 };
     tutti_step_report report = { .size = sizeof report };
@@ -241,7 +215,6 @@ static void clip_large(tutti *t, void *user)
     tutti_reducer *reducer;
     double *gradient;
 
-    (void)user;
     tutti_reducer_options_default(&options);
     options.clip_norm = 10;
     if (!CHECK(tutti_reducer_create(t, &param, 1, &options, &reducer) == TUTTI_OK)) {
@@ -257,21 +230,14 @@ static void clip_large(tutti *t, void *user)
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
 }
 
-UNIT_TEST(test_a_norm_whose_square_is_infinite_is_no_overflow)
-{
-    assert_int_equal(ranks_run(1, clip_large, NULL), 0);
-    assert_int_equal(ranks_run(3, clip_large, NULL), 0);
-}
-
 /* The last rank differs in one thing: all are told which, and both values. */
-static void differ(tutti *t, void *user)
+ON_RANKS(test_settings_that_differ_are_named_on_all_ranks, 3)
 {
     static const int64_t dims[] = { 1, 1000 };
     const bool odd = tutti_rank(t) == tutti_size(t) - 1;
     tutti_compression_settings settings;
     tutti_compressor top_k;
 
-    (void)user;
     tutti_compression_settings_default(&settings);
     settings.ratio = odd ? 0.25 : 0.5;
     top_k = tutti_compressor_with(tutti_compress_top_k(), &settings);
@@ -315,13 +281,8 @@ static void differ(tutti *t, void *user)
     }
 }
 
-UNIT_TEST(test_settings_that_differ_are_named_on_all_ranks)
-{
-    assert_int_equal(ranks_run(3, differ, NULL), 0);
-}
-
 /* One wrong thing each; the message names it. */
-static void refuse(tutti *t, void *user)
+ON_RANKS(test_bad_settings_are_refused_by_name, 1)
 {
     static const int64_t dims[] = { 3, 4 };
     struct {
@@ -362,7 +323,6 @@ static void refuse(tutti *t, void *user)
                 { .accumulate = 1, .memory = TUTTI_DEVICE, .clip_norm = 1 } },
     };
 
-    (void)user;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tutti_reducer_options options;
         tutti_reducer *reducer = NULL;
@@ -382,9 +342,4 @@ static void refuse(tutti *t, void *user)
                 TUTTI_ERR_INVALID);
         (void)CHECK(strstr(tutti_last_error(), "options.size is 0") != NULL);
     }
-}
-
-UNIT_TEST(test_bad_settings_are_refused_by_name)
-{
-    assert_int_equal(ranks_run(1, refuse, NULL), 0);
 }

@@ -190,12 +190,11 @@ static const tutti_compressor unequal = {
 };
 
 /* The ranks differ in one gradient and mark in different orders: the others go through their stages. */
-static void fail_between_stages(tutti *t, void *user)
+ON_RANKS(test_an_error_of_one_gradient_leaves_no_other_between_its_stages, 3)
 {
     tutti_param params[MODEL_PARAMS];
     tutti_reducer *reducer = NULL;
 
-    (void)user;
     model_params(params);
     params[1].compressor = &gathering;
     params[3].compressor = &gathering;
@@ -211,11 +210,6 @@ static void fail_between_stages(tutti *t, void *user)
     (void)CHECK(tutti_reducer_wait(reducer, NULL) == TUTTI_ERR_MISMATCH);
     (void)CHECK(model_wrong(reducer, tutti_size(t), 0, 3, (float)tutti_size(t)) == 0);
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
-}
-
-UNIT_TEST(test_an_error_of_one_gradient_leaves_no_other_between_its_stages)
-{
-    assert_int_equal(ranks_run(3, fail_between_stages, NULL), 0);
 }
 
 /*

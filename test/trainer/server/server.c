@@ -184,7 +184,7 @@ static void subtract(void *user, const tutti_server_slice *slice)
     }
 }
 
-static void run_callback(tutti *t, void *user)
+ON_RANKS(test_an_update_of_the_caller_gets_every_element_with_its_rate, 3)
 {
     struct model model;
     struct seen seen = { .elements = 0 };
@@ -192,7 +192,6 @@ static void run_callback(tutti *t, void *user)
     tutti_server *ps;
     const int64_t all = MODEL_A + MODEL_B + MODEL_C;
 
-    (void)user;
     tutti_server_options_default(&options);
     options.mode = TUTTI_SERVER_SSP;
     options.role = tutti_rank(t) == 0 ? TUTTI_ROLE_SERVER : TUTTI_ROLE_WORKER;
@@ -219,11 +218,6 @@ static void run_callback(tutti *t, void *user)
         CHECK(model.c[30] == 2.0F - 1.0F - 2 * 0.5F);
     }
     CHECK(tutti_server_destroy(ps) == TUTTI_OK);
-}
-
-UNIT_TEST(test_an_update_of_the_caller_gets_every_element_with_its_rate)
-{
-    assert_int_equal(ranks_run(3, run_callback, NULL), 0);
 }
 
 UNIT_TEST(test_parameters_are_divided_by_bytes)

@@ -23,12 +23,11 @@ static void misuse_client(tutti_server *ps)
     CHECK(tutti_server_pull(ps) == TUTTI_ERR_INVALID && says("is finished"));
 }
 
-static void run_calls(tutti *t, void *user)
+ON_RANKS(test_calls_out_of_order_are_refused, 2)
 {
     struct model model;
     tutti_server *ps;
 
-    (void)user;
     model_init(&model, 1.0F);
     if (!CHECK(tutti_server_create(t, model.params, MODEL_PARAMS, NULL, &ps) ==
                 TUTTI_OK)) {
@@ -46,11 +45,6 @@ static void run_calls(tutti *t, void *user)
     CHECK(tutti_server_destroy(ps) == TUTTI_OK);
 }
 
-UNIT_TEST(test_calls_out_of_order_are_refused)
-{
-    assert_int_equal(ranks_run(2, run_calls, NULL), 0);
-}
-
 /* Creates with what rank 2 of 3 has changed; all must be refused alike, and go on. */
 static void refuse(tutti *t, const tutti_param *params,
         const tutti_server_options *options, tutti_status expected, const char *word,
@@ -63,13 +57,12 @@ static void refuse(tutti *t, const tutti_param *params,
     CHECK(ps == NULL);
 }
 
-static void run_arguments(tutti *t, void *user)
+ON_RANKS(test_ranks_that_differ_are_refused_together, 3)
 {
     bool is_odd = tutti_rank(t) == 2;
     tutti_server_options options;
     struct model model;
 
-    (void)user;
     tutti_server_options_default(&options);
     model_init(&model, 1.0F);
     model.params[1].count -= is_odd ? 1 : 0;
@@ -91,11 +84,6 @@ static void run_arguments(tutti *t, void *user)
     refuse(t, model.params, &options, TUTTI_ERR_INVALID, "of 3 ranks", true);
     options.role = TUTTI_ROLE_CHIEF;
     refuse(t, model.params, &options, TUTTI_ERR_INVALID, "3 are chief", true);
-}
-
-UNIT_TEST(test_ranks_that_differ_are_refused_together)
-{
-    assert_int_equal(ranks_run(3, run_arguments, NULL), 0);
 }
 
 static tutti_server *left; /* by a rank that finalizes: it cannot be destroyed */

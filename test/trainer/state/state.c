@@ -88,11 +88,10 @@ UNIT_TEST(test_the_state_of_one_rank_is_that_of_all)
     assert_int_equal(ranks_run(3, refuse, NULL), 0);
 }
 
-static void object(tutti *t, void *user)
+ON_RANKS(test_objects_of_any_size_reach_all_ranks, 3)
 {
     static const size_t sizes[] = { 0, 1, 300000 };
 
-    (void)user;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int root = (int)i % tutti_size(t);
         size_t count = tutti_rank(t) == root ? sizes[i] : 77;
@@ -114,18 +113,12 @@ static void object(tutti *t, void *user)
     }
 }
 
-UNIT_TEST(test_objects_of_any_size_reach_all_ranks)
-{
-    assert_int_equal(ranks_run(3, object, NULL), 0);
-}
-
 /* A planted bug: rank 2 averages by another number of ranks, and one bit comes out otherwise. */
-static void differ(tutti *t, void *user)
+ON_RANKS(test_the_rank_with_other_bits_is_named, 4)
 {
     struct model model;
     uint32_t bits;
 
-    (void)user;
     model_init(&model, 0);
     if (tutti_rank(t) == 2) {
         memcpy(&bits, &model.weights[4], sizeof bits);
@@ -139,11 +132,6 @@ static void differ(tutti *t, void *user)
     (void)CHECK(strstr(tutti_last_error(), "rank 2 differs from rank 0") != NULL);
     model.tensors[0].count = tutti_rank(t) == 1 ? 2 : 6; /* a part: left out */
     (void)CHECK(tutti_check_state(t, TUTTI_WORLD, model.tensors, 2) == TUTTI_OK);
-}
-
-UNIT_TEST(test_the_rank_with_other_bits_is_named)
-{
-    assert_int_equal(ranks_run(4, differ, NULL), 0);
 }
 
 /* RFC 3720, appendix B.4. */

@@ -23,23 +23,6 @@ static void time_batches(
     }
 }
 
-UNIT_TEST(test_cost_is_assumed_until_batches_were_timed)
-{
-    struct cost_model model;
-    struct cost cost;
-
-    cost_init(&model, &nothing_given, false);
-    cost = cost_estimate(&model);
-    expect_near(cost.alpha_ns, 20e3);
-    expect_near(cost.beta_ns, 0.1);
-    time_batches(&model, (struct cost){ .alpha_ns = 9e3, .beta_ns = 0.3 }, 8, 7, 0);
-    expect_near(cost_estimate(&model).alpha_ns, 20e3);
-    cost_init(&model, &nothing_given, true);
-    cost = cost_estimate(&model);
-    expect_near(cost.alpha_ns, 50e3);
-    expect_near(cost.beta_ns, 1);
-}
-
 UNIT_TEST(test_cost_is_fitted_to_the_fastest_batches)
 {
     const struct cost truth = { .alpha_ns = 7e3, .beta_ns = 0.05 };
@@ -108,16 +91,4 @@ UNIT_TEST(test_cost_that_is_given_counts)
     cost = cost_estimate(&model);
     expect_near(cost.beta_ns, 0.025);
     expect_near(cost.alpha_ns, 35e3);
-}
-
-UNIT_TEST(test_cost_of_any_length_can_be_timed)
-{
-    struct cost_model model;
-
-    cost_init(&model, &nothing_given, false);
-    cost_sample(&model, 0, 1000);
-    cost_sample(&model, SIZE_MAX, 1000);
-    cost_sample(&model, 1, 0); /* a clock that stood still */
-    assert_int_equal(model.samples, 2);
-    expect_near(cost_estimate(&model).alpha_ns, 20e3);
 }

@@ -64,13 +64,6 @@ static void expect(struct layout_item *items, const size_t *batches, size_t coun
     assert_int_equal(got, count > 0 ? most + 1 : 0);
 }
 
-UNIT_TEST(test_layout_of_nothing_has_no_batches)
-{
-    struct layout_item none = item(0, 4);
-
-    expect(&none, NULL, 0);
-}
-
 UNIT_TEST(test_layout_of_one_burst_is_the_planners)
 {
     struct layout_item items[] = { item(130, 400), of_type(item(0, 10), TUTTI_INT8),
@@ -92,40 +85,6 @@ UNIT_TEST(test_layout_of_one_burst_is_the_planners)
     planner_fini(&planner);
 }
 
-/* 0 + 50 + 20 = 70 is done before 100: waiting would cost 100 and save 50. */
-UNIT_TEST(test_layout_does_not_wait_when_it_costs_more_than_alpha)
-{
-    struct layout_item items[] = { item(0, 20), item(100, 30) };
-
-    expect(items, (const size_t[]){ 0, 1 }, 2);
-}
-
-/*
- * The first keeps the link until 50 + 450 = 500. The others come while it does, so
- * waiting for each other costs nothing.
- */
-UNIT_TEST(test_layout_merges_while_the_link_is_busy)
-{
-    struct layout_item items[] = { item(0, 450), item(100, 10), item(200, 10),
-        item(300, 10), item(490, 10) };
-
-    expect(items, (const size_t[]){ 0, 1, 1, 1, 1 }, 5);
-}
-
-/*
- * The link is free at 50 + 150 = 200. To wait until 240 is less than alpha: together done
- * at 240 + 50 + 40 = 330, alone 200 + 50 + 10 and then 50 + 30 = 340. To wait until 260 is
- * more: 350 and 340.
- */
-UNIT_TEST(test_layout_waits_when_it_costs_less_than_alpha)
-{
-    struct layout_item near[] = { item(0, 150), item(100, 10), item(240, 30) };
-    struct layout_item far[] = { item(0, 150), item(100, 10), item(260, 30) };
-
-    expect(near, (const size_t[]){ 0, 1, 1 }, 3);
-    expect(far, (const size_t[]){ 0, 1, 2 }, 3);
-}
-
 UNIT_TEST(test_layout_sees_no_gap_that_only_some_rank_had)
 {
     struct layout_item slow[] = { item(0, 20), item(300, 30) };
@@ -138,14 +97,6 @@ UNIT_TEST(test_layout_sees_no_gap_that_only_some_rank_had)
     expect(fast, (const size_t[]){ 0, 0 }, 2);
 }
 
-UNIT_TEST(test_layout_follows_the_order_in_which_tensors_are_ready)
-{
-    struct layout_item items[] = { item(900, 20), item(300, 20), item(600, 20),
-        item(0, 20) };
-
-    expect(items, (const size_t[]){ 3, 1, 2, 0 }, 4);
-}
-
 /* All but the first come while the link is busy; the large one needs no other. */
 UNIT_TEST(test_layout_launches_first_what_is_whole_first)
 {
@@ -153,14 +104,6 @@ UNIT_TEST(test_layout_launches_first_what_is_whole_first)
         item(300, 10) };
 
     expect(items, (const size_t[]){ 0, 2, 1, 2 }, 4);
-}
-
-UNIT_TEST(test_layout_keeps_within_the_limits)
-{
-    struct layout_item items[] = { item(0, 5000), item(100, 400), item(200, 400),
-        item(300, 400), item(400, 501), item(500, 400) };
-
-    expect(items, (const size_t[]){ 0, 1, 1, 3, 2, 3 }, 6);
 }
 
 UNIT_TEST(test_layout_keeps_groups_together)

@@ -99,16 +99,6 @@ UNIT_TEST(test_any_difference_makes_metadata_unequal)
     }
 }
 
-UNIT_TEST(test_scale_factors_of_both_zeros_are_equal)
-{
-    struct meta a = sample();
-    struct meta b = sample();
-
-    a.prescale = 0.0;
-    b.prescale = -0.0;
-    assert_true(meta_equal(&a, &b));
-}
-
 UNIT_TEST(test_a_difference_is_told_in_words)
 {
     static const char *const expected[VARIATIONS][3] = {
@@ -142,35 +132,6 @@ UNIT_TEST(test_a_difference_is_told_in_words)
         assert_string_equal(text_a, expected[i][1]);
         assert_string_equal(text_b, expected[i][2]);
     }
-}
-
-UNIT_TEST(test_a_long_shape_is_cut_to_the_room)
-{
-    struct meta a = sample();
-    struct meta b = variation(1);
-    char text_a[8];
-    char text_b[8];
-
-    (void)meta_difference(&a, &b, text_a, text_b, sizeof text_a);
-    assert_string_equal(text_a, "[4, *, ");
-    assert_string_equal(text_b, "[4, *, ");
-}
-
-UNIT_TEST(test_a_copy_owns_its_shape)
-{
-    int64_t dims[] = { 1, 2 };
-    struct meta from = sample();
-    struct meta to;
-
-    from.dims = dims;
-    from.ndim = 2;
-    assert_true(meta_copy(&to, &from));
-    assert_true(meta_equal(&to, &from));
-    dims[0] = 9;
-    assert_int_equal(to.dims[0], 1);
-    meta_fini(&to);
-    assert_null(to.dims);
-    meta_fini(&to);
 }
 
 /* Writes and reads back. */
@@ -227,23 +188,6 @@ UNIT_TEST(test_a_step_travels_and_is_compared_apart)
     assert_string_equal(text_b, "no step");
 }
 
-UNIT_TEST(test_row_counts_travel_and_are_not_compared)
-{
-    struct meta a = sample();
-    struct meta b = sample();
-    struct meta back;
-    int64_t *dims = NULL;
-
-    a.row_counts = 2;
-    a.dims = with_parts;
-    assert_true(meta_equal(&a, &b));
-    assert_int_equal(round_trip(&a, &back, &dims), TUTTI_OK);
-    assert_int_equal(back.row_counts, 2);
-    assert_int_equal(meta_row_counts(&back)[0], 8);
-    assert_int_equal(meta_row_counts(&back)[1], 9);
-    mem_free(dims);
-}
-
 UNIT_TEST(test_nonsense_from_the_wire_is_refused)
 {
     struct meta bad[4] = { sample(), sample(), sample(), sample() };
@@ -258,62 +202,6 @@ UNIT_TEST(test_nonsense_from_the_wire_is_refused)
         assert_int_equal(round_trip(&bad[i], &back, &dims), TUTTI_ERR_PROTOCOL);
     }
     mem_free(dims);
-}
-
-UNIT_TEST(test_truncated_metadata_is_refused)
-{
-    const struct meta meta = sample();
-    struct wire_writer out = { .data = NULL };
-    struct meta back;
-    int64_t *dims = NULL;
-    size_t capacity = 0;
-
-    meta_put(&out, &meta);
-    for (size_t len = 0; len < out.len; len++) {
-        struct wire_reader in;
-
-        wire_reader_init(&in, out.data, len);
-        assert_int_equal(meta_get(&in, &back, &dims, &capacity), TUTTI_ERR_PROTOCOL);
-    }
-    wire_writer_fini(&out);
-    mem_free(dims);
-}
-
-UNIT_TEST(test_a_shape_longer_than_the_message_allocates_nothing)
-{
-    struct meta meta = sample();
-    struct wire_writer out = { .data = NULL };
-    struct wire_reader in;
-    int64_t *dims = NULL;
-    size_t capacity = 0;
-
-    meta.ndim = 0;
-    meta_put(&out, &meta);
-    out.len -= 3; /* the numbers of dimensions, parts and row counts, 0 */
-    wire_put_varint(&out, 1 << 19);
-    wire_put_u8(&out, 0);
-    wire_put_u8(&out, 0);
-    wire_reader_init(&in, out.data, out.len);
-    assert_int_equal(meta_get(&in, &meta, &dims, &capacity), TUTTI_ERR_PROTOCOL);
-    assert_null(dims);
-    wire_writer_fini(&out);
-}
-
-UNIT_TEST(test_no_memory_for_a_shape_is_not_called_malformed)
-{
-    const struct meta meta = sample();
-    struct wire_writer out = { .data = NULL };
-    struct wire_reader in;
-    struct meta back;
-    int64_t *dims = NULL;
-    size_t capacity = 0;
-
-    meta_put(&out, &meta);
-    wire_reader_init(&in, out.data, out.len);
-    mem_fail_at(1);
-    assert_int_equal(meta_get(&in, &back, &dims, &capacity), TUTTI_ERR_NO_MEMORY);
-    mem_fail_at(0);
-    wire_writer_fini(&out);
 }
 
 UNIT_TEST(test_internal_collectives_have_names)

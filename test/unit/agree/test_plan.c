@@ -9,7 +9,6 @@
 
 typedef void (*scene_script)(struct scene *s);
 
-/* Plays it with up to `most` ranks, with arrivals on every way. */
 static void play_every_way(int most, int lanes, scene_script play)
 {
     for (int way = SCENE_TREE; way < SCENE_WAYS; way++) {
@@ -21,6 +20,15 @@ static void play_every_way(int most, int lanes, scene_script play)
         }
     }
 }
+
+/* A test that plays its body with up to `most` ranks, with arrivals on every way. */
+#define EVERY_WAY(name, most, lanes) \
+    static void name##_way(struct scene *s); \
+    UNIT_TEST(name) \
+    { \
+        play_every_way(most, lanes, name##_way); \
+    } \
+    static void name##_way(struct scene *s)
 
 static void say(struct scene *s, int rank, const char *name)
 {
@@ -112,7 +120,7 @@ static void counts(
 
 /* ------------------------------------------------------------------ learning */
 
-static void play_two_iterations(struct scene *s)
+EVERY_WAY(test_two_iterations_are_learnt, 3, 2)
 {
     run_in_turn(s, "xyxy", "0000");
     assert_null(s->ranks[0].plans.lanes[1].current);
@@ -128,13 +136,8 @@ static void play_two_iterations(struct scene *s)
     assert_int_equal(s->ranks[0].plans.lanes[1].epoch, 1);
 }
 
-UNIT_TEST(test_two_iterations_are_learnt)
-{
-    play_every_way(3, 2, play_two_iterations);
-}
-
 /* What is planned takes no room from names that come later: they may be planned, too. */
-static void play_no_room_beside_plans(struct scene *s)
+EVERY_WAY(test_plans_leave_room_for_numbers, 2, 3)
 {
     for (int r = 0; r < s->size; r++) {
         s->ranks[r].config.number_capacity = 2;
@@ -145,12 +148,7 @@ static void play_no_room_beside_plans(struct scene *s)
     assert_int_equal(s->ranks[0].names.by_number.count, 4);
 }
 
-UNIT_TEST(test_plans_leave_room_for_numbers)
-{
-    play_every_way(2, 3, play_no_room_beside_plans);
-}
-
-static void play_one_offs(struct scene *s)
+EVERY_WAY(test_names_used_once_stay_in_the_log, 3, 2)
 {
     static const char *const losses[] = { "0", "1", "2", "3", "4" };
 
@@ -165,26 +163,16 @@ static void play_one_offs(struct scene *s)
     counts(s, 6, 3, 0);
 }
 
-UNIT_TEST(test_names_used_once_stay_in_the_log)
-{
-    play_every_way(3, 2, play_one_offs);
-}
-
 /* "y" is in the first iteration and in the third, but not in the second. */
-static void play_a_gap(struct scene *s)
+EVERY_WAY(test_two_iterations_in_a_row_count, 2, 3)
 {
     run_in_turn(s, "xyxxyyy", "0001002");
     has_plan(s, 1, "x", 1);
     has_plan(s, 2, "y", 1);
 }
 
-UNIT_TEST(test_two_iterations_in_a_row_count)
-{
-    play_every_way(2, 3, play_a_gap);
-}
-
 /* A scalar in each micro step, and gradients in every second. */
-static void play_two_shapes(struct scene *s)
+EVERY_WAY(test_two_shapes_have_a_lane_each, 3, 3)
 {
     run_in_turn(s, "ssgssgssg", "000110112");
     has_plan(s, 1, "s", 1);
@@ -192,15 +180,10 @@ static void play_two_shapes(struct scene *s)
     counts(s, 5, 5, 0);
 }
 
-UNIT_TEST(test_two_shapes_have_a_lane_each)
-{
-    play_every_way(3, 3, play_two_shapes);
-}
-
 /* ------------------------------------------------------------------- leaving */
 
 /* After three iterations "z" is not made any more. */
-static void play_shrinking(struct scene *s)
+EVERY_WAY(test_what_is_missing_twice_is_left_out, 3, 2)
 {
     run_in_turn(s, "xyzxyzxyz", "000000111");
     run_in_turn(s, "xy", "11");
@@ -219,13 +202,8 @@ static void play_shrinking(struct scene *s)
     runs_on(s, "z", 0);
 }
 
-UNIT_TEST(test_what_is_missing_twice_is_left_out)
-{
-    play_every_way(3, 2, play_shrinking);
-}
-
 /* "y" is submitted when "x" is done; both are small enough to share a batch. */
-static void play_waiting(struct scene *s)
+EVERY_WAY(test_who_waits_in_a_batch_splits_it, 3, 2)
 {
     for (int r = 0; r < s->size; r++) {
         s->ranks[r].config.limits =
@@ -247,11 +225,6 @@ static void play_waiting(struct scene *s)
     counts(s, 6, 3, 1);
 }
 
-UNIT_TEST(test_who_waits_in_a_batch_splits_it)
-{
-    play_every_way(3, 2, play_waiting);
-}
-
 /* The last rank cancels "y", which is not the next of the plan: the epoch is short. */
 static void fail_an_epoch(struct scene *s)
 {
@@ -268,7 +241,7 @@ static void fail_an_epoch(struct scene *s)
     assert_int_equal(scene_count(s, "y", TUTTI_ERR_CANCELLED), s->size);
 }
 
-static void play_failures(struct scene *s)
+EVERY_WAY(test_failures_in_a_row_double_the_wait, 3, 2)
 {
     static const int passed_over[] = { 0, 1, 3, 7 };
 
@@ -287,11 +260,6 @@ static void play_failures(struct scene *s)
     }
     fail_an_epoch(s);
     runs_on(s, "x", 1);
-}
-
-UNIT_TEST(test_failures_in_a_row_double_the_wait)
-{
-    play_every_way(3, 2, play_failures);
 }
 
 /* All wait for the one that is second in the plan, until the timer ends that. */
@@ -315,7 +283,7 @@ static void later(struct scene *s, int64_t ns)
 }
 
 /* An iteration is x and y, or y and x after each time that the timer ended an epoch. */
-static void play_costly_timer(struct scene *s)
+EVERY_WAY(test_an_epoch_pays_for_its_timer, 3, 2)
 {
     static const struct {
         int64_t epoch_ns;
@@ -344,13 +312,8 @@ static void play_costly_timer(struct scene *s)
     runs_on(s, "y", 1);
 }
 
-UNIT_TEST(test_an_epoch_pays_for_its_timer)
-{
-    play_every_way(3, 2, play_costly_timer);
-}
-
 /* After three failures "y" comes no more. */
-static void play_missing_after_failures(struct scene *s)
+EVERY_WAY(test_failures_delay_a_smaller_plan, 3, 2)
 {
     static const int lanes_between[] = { 0, 0, 1, 1, 0, 1 };
 
@@ -370,13 +333,8 @@ static void play_missing_after_failures(struct scene *s)
     has_plan(s, 1, "x", 1);
 }
 
-UNIT_TEST(test_failures_delay_a_smaller_plan)
-{
-    play_every_way(3, 2, play_missing_after_failures);
-}
-
 /* There is one lane, and what has it is not used any more. */
-static void play_replacing(struct scene *s)
+EVERY_WAY(test_a_lane_is_taken_by_another_plan, 3, 2)
 {
     run_in_turn(s, "xyxyxy", "000011");
     run_in_turn(s, "uvuv", "0000");
@@ -391,9 +349,4 @@ static void play_replacing(struct scene *s)
     }
     runs_on(s, "x", 0);
     counts(s, 4, 2, 1);
-}
-
-UNIT_TEST(test_a_lane_is_taken_by_another_plan)
-{
-    play_every_way(3, 2, play_replacing);
 }

@@ -108,16 +108,6 @@ static void assert_order(const struct plan *plan, const int *layers)
     }
 }
 
-UNIT_TEST(test_what_is_submitted_at_once_is_one_batch)
-{
-    const struct pass pass = { .gap_ns = { 500 * US, US, US, US }, .count = 10 };
-    struct scene scene;
-
-    begin(&scene);
-    assert_int_equal(learn(&scene, &pass)->batch_count, 1);
-    scene_fini(&scene);
-}
-
 UNIT_TEST(test_layers_far_apart_are_batches_of_their_own)
 {
     const struct pass pass = { .gap_ns = { 500 * US, 100 * US, 10 * US, 100 * US },
@@ -162,51 +152,6 @@ UNIT_TEST(test_a_rank_that_is_late_alone_splits_nothing)
     scene_fini(&scene);
 }
 
-UNIT_TEST(test_a_first_iteration_that_takes_long_splits_nothing)
-{
-    const struct pass first = { .gap_ns = { 0, 90000 * US, 90000 * US, 90000 * US },
-        .count = 10 };
-    const struct pass pass = { .gap_ns = { 500 * US, US, US, US }, .count = 10 };
-    struct scene scene;
-
-    begin(&scene);
-    run_pass(&scene, &first);
-    run_pass(&scene, &pass);
-    run_pass(&scene, &pass);
-    assert_non_null(scene.ranks[0].plans.lanes[1].current);
-    assert_int_equal(scene.ranks[0].plans.lanes[1].current->batch_count, 1);
-    scene_fini(&scene);
-}
-
-UNIT_TEST(test_a_group_is_planned_as_a_whole)
-{
-    const struct pass pass = { .gap_ns = { 500 * US, 100 * US, 100 * US, 100 * US },
-        .group = 0xf,
-        .group_size = LAYERS,
-        .count = 3000 };
-    struct scene scene;
-
-    begin(&scene);
-    assert_int_equal(learn(&scene, &pass)->batch_count, 1);
-    scene_fini(&scene);
-}
-
-/* It was ready first, and shares no batch with others. */
-UNIT_TEST(test_a_group_keeps_its_place)
-{
-    const struct pass pass = {
-        .gap_ns = { 500 * US, US, US, US }, .group = 0x3, .group_size = 2, .count = 10
-    };
-    const struct plan *plan;
-    struct scene scene;
-
-    begin(&scene);
-    plan = learn(&scene, &pass);
-    assert_int_equal(plan->batch_count, 2);
-    assert_order(plan, (const int[]){ 0, 1, 2, 3 });
-    scene_fini(&scene);
-}
-
 UNIT_TEST(test_a_group_that_no_batch_can_hold_is_left_out)
 {
     const struct pass pass = { .gap_ns = { 500 * US, US, US, US },
@@ -218,21 +163,6 @@ UNIT_TEST(test_a_group_that_no_batch_can_hold_is_left_out)
 
     begin(&scene);
     assert_order(learn_some(&scene, &pass, 2), (const int[]){ 1, 3 });
-    scene_fini(&scene);
-}
-
-UNIT_TEST(test_batches_that_fill_in_turn_are_in_order)
-{
-    const struct pass pass = {
-        .gap_ns = { 500 * US, US, US, US }, .doubles = 0xa, .count = 10
-    };
-    const struct plan *plan;
-    struct scene scene;
-
-    begin(&scene);
-    plan = learn(&scene, &pass);
-    assert_int_equal(plan->batch_count, 2);
-    assert_order(plan, (const int[]){ 0, 2, 1, 3 });
     scene_fini(&scene);
 }
 

@@ -40,43 +40,12 @@ static void expect(const struct planner_limits *with, struct planner_item *items
     planner_fini(&planner);
 }
 
-UNIT_TEST(test_nothing_ready_makes_no_batches)
-{
-    struct planner_item none = item(TUTTI_FLOAT32, 4);
-
-    expect(&limits, &none, NULL, 0);
-}
-
 UNIT_TEST(test_small_tensors_fill_a_batch_to_its_limit)
 {
     struct planner_item items[] = { item(TUTTI_FLOAT32, 40), item(TUTTI_FLOAT32, 60),
         item(TUTTI_FLOAT32, 1) };
 
     expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
-}
-
-UNIT_TEST(test_large_tensors_are_launched_alone)
-{
-    struct planner_item items[] = { item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT32, 61),
-        item(TUTTI_FLOAT32, 1000), item(TUTTI_FLOAT32, 10) };
-
-    expect(&limits, items, (const size_t[]){ 0, 1, 2, 0 }, 4);
-}
-
-UNIT_TEST(test_a_tensor_looks_past_batches_of_other_keys)
-{
-    struct planner_item items[] = { item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT16, 10),
-        item(TUTTI_INT8, 10), item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT16, 10) };
-
-    expect(&limits, items, (const size_t[]){ 0, 1, 2, 0, 1 }, 5);
-}
-
-UNIT_TEST(test_a_smaller_tensor_fits_into_an_earlier_batch)
-{
-    struct planner_item items[] = { item(TUTTI_FLOAT32, 60), item(TUTTI_FLOAT32, 50),
-        item(TUTTI_FLOAT32, 40) };
-
-    expect(&limits, items, (const size_t[]){ 0, 1, 1 }, 3);
 }
 
 UNIT_TEST(test_every_part_of_the_key_separates)
@@ -142,16 +111,6 @@ UNIT_TEST(test_a_group_of_many_keys_is_not_torn)
     expect(&limits, items, batches, (size_t)2 * KEYS);
 }
 
-UNIT_TEST(test_without_fusion_every_tensor_is_alone)
-{
-    const struct planner_limits off = { .batch_bytes = 0, .tensor_bytes = 60 };
-    const struct planner_limits one = { .batch_bytes = 1, .tensor_bytes = 60 };
-    struct planner_item items[] = { item(TUTTI_INT8, 1), item(TUTTI_INT8, 1) };
-
-    expect(&off, items, (const size_t[]){ 0, 1 }, 2);
-    expect(&one, items, (const size_t[]){ 0, 1 }, 2);
-}
-
 UNIT_TEST(test_the_look_back_is_bounded)
 {
     enum {
@@ -181,20 +140,6 @@ UNIT_TEST(test_sizes_near_the_largest_do_not_wrap)
     expect(&huge, items, (const size_t[]){ 0, 1, 2 }, 3);
 }
 
-UNIT_TEST(test_running_out_of_memory_is_reported)
-{
-    struct planner planner = { .batches = NULL };
-    struct planner_item one = item(TUTTI_INT8, 1);
-    size_t count;
-
-    mem_fail_at(1);
-    assert_false(planner_plan(&planner, &limits, &one, 1, &count));
-    mem_fail_at(0);
-    assert_true(planner_plan(&planner, &limits, &one, 1, &count));
-    assert_int_equal(count, 1);
-    planner_fini(&planner);
-}
-
 static struct planner_item moved(int collective, tutti_dtype dtype, size_t bytes)
 {
     struct planner_item result = item(dtype, bytes);
@@ -222,28 +167,4 @@ UNIT_TEST(test_unknown_sizes_are_launched_alone)
         moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
 
     expect(&limits, items, (const size_t[]){ 0, 1, 2, 2 }, 4);
-}
-
-UNIT_TEST(test_unknown_sizes_of_a_group_share_a_batch)
-{
-    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
-        moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
-        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
-
-    for (int i = 0; i < 3; i++) {
-        items[i].meta.group = 7;
-        items[i].meta.form = i < 2 ? META_UNKNOWN : META_EQUAL;
-    }
-    expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
-}
-
-UNIT_TEST(test_other_contributors_make_another_batch)
-{
-    struct planner_item items[] = { item(TUTTI_FLOAT32, 4), item(TUTTI_FLOAT32, 4),
-        item(TUTTI_FLOAT32, 4), item(TUTTI_FLOAT32, 4) };
-
-    items[1].joined = 1;
-    items[2].joined = 1;
-    items[3].joined = 2;
-    expect(&limits, items, (const size_t[]){ 0, 1, 1, 2 }, 4);
 }

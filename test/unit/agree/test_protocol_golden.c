@@ -12,365 +12,173 @@
 
 /*
  * Metadata of 5 float32 to be summed: count, count per row, form, dtype, op, root, scales,
- * group and its size; no dimensions, parts or row counts.
+ * group and its size; no dimensions, parts or row counts. META_6: of 6.
  */
-#define META_SUM_5 "0a0000 0a0000 000000000000f03f 000000000000f03f"
+#define META_5 "0a0000 0a0000 000000000000f03f 000000000000f03f"
+#define META_6 "0c0000 0a0000 000000000000f03f 000000000000f03f"
 /* The same of nothing, with a root. */
-#define META_NONE(root) "000000 0000" root " 000000000000f03f 000000000000f03f"
-#define NO_GROUP " 0000000000000000 00 00 00 00"
-/* allreduce "x" */
+#define META_NONE(root) "000000 0000" root "000000000000f03f 000000000000f03f"
+#define NO_GROUP "0000000000000000 00 00 00 00"
+/* allreduce "x", "y", "z"; the join */
 #define NAME_X "000178"
+#define NAME_Y "000179"
+#define NAME_Z "00017a"
+#define NAME_J "43046a6f696e"
+/* "allreduce "x" was already cancelled by rank 13", with its length */
+#define CANCELLED \
+    "26 616c6c7265647563652022782220776173 2063616e63656c6c65642062792072616e6b203133"
 
-/* Compares the oldest message under way with hexadecimal text; spaces are ignored. */
-static void expect(const struct scene *scene, int from, int to, const char *hex)
-{
-    const struct scene_message *message = scene->first;
-    char wanted[2048];
-    char got[2048];
-    size_t used = 0;
+/*
+ * What happens, word by word: the act, the rank, and what it submits.
+ *   s3x  rank 3 submits x        u3x  ... without a flush     p3x  ... and all is delivered
+ *   c3x  it cancels x            ax   all submit, and it ends well
+ *   dx   all submit, rank 0 last: the log message that it sends is the oldest one then
+ *   m2   2 messages are delivered    r  all are    t0  the time is 2000 at rank 0
+ *   k3   two bytes come with each arrival of rank 3
+ *   3>1: the oldest message is from 3 to 1 and has the bytes that follow, to a ";"
+ * x and y are allreduces; X and Y the same with 6 elements; 1 to 4 x with a step of 9, 10, 11
+ * and 300; z and g are of groups; b is a broadcast, r a gather, j the join.
+ */
+struct golden_case {
+    enum scene_way way;
+    int numbers; /* room for so many */
+    const char *script;
+};
 
-    assert_non_null(message);
-    assert_int_equal(message->from, from);
-    assert_int_equal(message->to, to);
-    for (; *hex != '\0'; hex++) {
-        if (*hex != ' ') {
-            wanted[used++] = *hex;
-        }
-    }
-    wanted[used] = '\0';
-    assert_true(2 * message->len < sizeof got);
-    for (size_t i = 0; i < message->len; i++) {
-        (void)snprintf(got + 2 * i, 3, "%02x", message->bytes[i]);
-    }
-    assert_string_equal(got, wanted);
-}
-
-UNIT_TEST(test_announcement_by_name)
-{
-    const struct request x = scene_request("x", 5);
-    struct request b = scene_collective(TUTTI_BROADCAST, "xyz", 300);
-    struct scene *s = scene_begin(4, 10);
-    static const int64_t shape[] = { 3, 100 };
-
-    scene_say(s, 3, &x);
-    /* announce, 0 entries read; name of a subtree, rank 3, allreduce "x", metadata, 0 entries
-     * read */
-    expect(s, 3, 1, "01 00 07 03" NAME_X META_SUM_5 NO_GROUP "00");
-    scene_run(s);
-
-    b.meta.root = 2;
-    b.meta.dtype = TUTTI_BFLOAT16;
-    b.meta.group = UINT64_C(0x1122334455667788);
-    b.meta.group_size = 2;
-    b.meta.ndim = 2;
-    b.meta.dims = shape;
-    scene_say(s, 2, &b);
+static const struct golden_case cases[] = {
+    /* announce, 0 entries read; name of a subtree, rank 3, allreduce "x", metadata, 0 entries read */
+    { SCENE_SLOW, 10, "s3x 3>1: 01 00 07 03" NAME_X META_5 NO_GROUP "00;" },
     /* the count is 300: zigzag 600; the group least significant byte first */
-    expect(s, 2, 0,
-            "01 00 03 02 01 03 78797a d804 00 00 09 00 02 000000000000f03f "
-            "000000000000f03f"
-            " 8877665544332211 02 02 00 00 06 c801 00");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_announcement_by_number)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    const struct request odd = scene_request("x", 6);
-    struct scene *s = scene_begin(4, 10);
-
-    for (int i = 0; i < 2; i++) {
-        scene_all_ready(s, &x);
-        scene_all_ready(s, &y);
-    }
+    { SCENE_SLOW, 10,
+            "s2b 2>0: 01 00 03 02 01 03 78797a d804 00 00 09 00 02 000000000000f03f "
+            "000000000000f03f 8877665544332211 02 02 00 00 06 c801 00;" },
     /* announce, 4 entries read; numbers of the subtree of rank 3, 1 and the next */
-    scene_submit(s, 3, &x);
-    scene_say(s, 3, &y);
-    expect(s, 3, 1, "01 04 01 03 01 02");
-    scene_run(s);
-    scene_submit(s, 1, &x);
-    scene_say(s, 1, &y);
-    expect(s, 1, 0, "01 04 01 01 01 02");
-    scene_run(s);
-    scene_say(s, 0, &x);
-    scene_play(s, 2, &x);
-
-    /* Split: the number of rank 1 alone, and the name of rank 3 after 5 entries. */
-    scene_say(s, 1, &x);
-    scene_say(s, 3, &odd);
-    scene_deliver(s, 1);
-    expect(s, 1, 0,
-            "01 05 02 01 01 01 03 03" NAME_X
-            "0c0000 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "05");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_cancellation)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_all_ready(s, &x);
-    scene_play(s, 2, &x);
-    scene_cancel(s, 2, &x);
+    { SCENE_SLOW, 10,
+            "ax ay ax ay u3x s3y 3>1: 01 04 01 03 01 02; r"
+            " u1x s1y 1>0: 01 04 01 01 01 02; r s0x p2x"
+            /* split: the number of rank 1 alone, and the name of rank 3 after 5 entries */
+            " s1x s3X m1 1>0: 01 05 02 01 01 01 03 03" NAME_X META_6 NO_GROUP "05;" },
     /* announce, 1 entry read; cancel, rank 2, the name, 1 entry read */
-    expect(s, 2, 0, "01 01 04 02" NAME_X "01");
-    scene_fini(s);
-}
-
-/* All four submit, rank 0 last; the log message that it sends is the oldest message then. */
-static void decide(struct scene *scene, const struct request *request)
-{
-    scene_play_each(scene, 1, 3, request);
-    scene_say(scene, 0, request);
-}
-
-UNIT_TEST(test_log_of_what_is_ready)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    decide(s, &x);
-    /* log from 0; name, no number */
-    expect(s, 0, 1, "02 0000000000000000 11" NAME_X META_SUM_5 NO_GROUP "00");
-    scene_run(s);
-    decide(s, &x);
-    /* the second use is given number 1 */
-    expect(s, 0, 1, "02 0100000000000000 11" NAME_X META_SUM_5 NO_GROUP "01");
-    scene_run(s);
-    decide(s, &x);
-    /* numbers: 1, one of them */
-    expect(s, 0, 1, "02 0200000000000000 10 01 01");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_steps)
-{
-    struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    x.meta.step = 9;
-    scene_say(s, 3, &x);
-    /* step 8: +64 beside the form, and 8 + 1 behind it */
-    expect(s, 3, 1,
-            "01 00 07 03" NAME_X
-            "0a0040 09 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "00");
-    scene_run(s);
-    for (int r = 2; r >= 0; r--) {
-        scene_play(s, r, &x);
-    }
-    x.meta.step = 10;
-    scene_all_ready(s, &x);
-    x.meta.step = 11;
-    decide(s, &x);
-    /* the one that is expected takes no byte */
-    expect(s, 0, 1, "02 0200000000000000 10 01 01");
-    scene_run(s);
-    x.meta.step = 300;
-    decide(s, &x);
-    /* another one: number 1, step 299 + 1 */
-    expect(s, 0, 1, "02 0300000000000000 17 01 ac02");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_log_of_a_retired_number)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    struct scene *s = scene_begin(4, 1);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &y);
-    decide(s, &y);
-    /* forget 1, one of them; name y, number 2 */
-    expect(s, 0, 1, "02 0300000000000000 13 01 01 11 000179" META_SUM_5 NO_GROUP "02");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_log_of_failures)
-{
-    struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    x.meta.group = 0x77;
-    x.meta.group_size = 2;
-    scene_play(s, 3, &x);
-    scene_cancel(s, 3, &x);
-    scene_run(s);
-    scene_say(s, 1, &x);
-    scene_play(s, 2, &x);
-    scene_say(s, 0, &x);
-    /* failed, status -7, rank 13 + 1, a text; group 0x77 failed, the same */
-    expect(s, 0, 1,
-            "02 0000000000000000 12" NAME_X "0d 0e 26"
-            "616c6c7265647563652022782220776173"
-            "2063616e63656c6c65642062792072616e6b203133"
-            "14 7700000000000000 0d 0e 26"
-            "616c6c7265647563652022782220776173"
-            "2063616e63656c6c65642062792072616e6b203133");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_joining)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request join = scene_leave(META_JOIN);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_say(s, 3, &join);
-    /* announce; name, rank 3, collective 67 "join", empty metadata, 0 entries read */
-    expect(s, 3, 1, "01 00 03 03 43046a6f696e " META_NONE("00") NO_GROUP "00");
-    scene_run(s);
-    scene_say(s, 1, &x);
-    scene_play(s, 2, &x);
-    scene_say(s, 0, &x);
-    /* log from 0; absent is one, rank 3; name */
-    expect(s, 0, 1, "02 0000000000000000 15 01 03 11" NAME_X META_SUM_5 NO_GROUP "00");
-    scene_run(s);
-    scene_say(s, 0, &join);
-    scene_play(s, 1, &join);
-    scene_say(s, 2, &join);
-    scene_deliver(s, 1);
-    /* the join, with rank 2 as its root: it was last */
-    expect(s, 0, 1,
-            "02 0200000000000000 11 43046a6f696e " META_NONE("02") NO_GROUP "00");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_row_counts)
-{
-    static const int64_t rows[] = { 7 };
-    struct request x = scene_collective(TUTTI_GATHER, "x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    x.meta.row_counts = 1;
-    x.meta.dims = rows;
-    scene_say(s, 3, &x);
-    /* one row count of 7: zigzag 14 */
-    expect(s, 3, 1,
-            "01 00 03 03 07 0178" META_SUM_5 " 0000000000000000 00 00 00 01 0e 00");
-    scene_run(s);
-    scene_say(s, 1, &x);
-    scene_play(s, 2, &x);
-    scene_say(s, 0, &x);
-    /* not in the log */
-    expect(s, 0, 1, "02 0000000000000000 11 07 0178" META_SUM_5 NO_GROUP "00");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_what_is_held_in_a_stall)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    scene_play(s, 1, &x);
-    scene_say(s, 0, &x);
-    scene_tick(s, 0, 2000);
-    /* the coordinator waits */
-    expect(s, 0, 1, "08");
-    scene_deliver(s, 2);
-    expect(s, 1, 3, "08");
-    scene_deliver(s, 1);
-    expect(s, 1, 0, "01 02 02 01 01 01");
-    scene_fini(s);
-}
-
-/* -------------------------------------------------------------------- plans */
-
-/* Names "x" and "y" have the numbers 1 and 2, and are planned when "x" is next ready. */
-static struct scene *begin_plans(enum scene_way way)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    struct scene *s = scene_begin_plans(way, 4, 10, 2);
-
-    for (int i = 0; i < 2; i++) {
-        scene_all_ready(s, &x);
-        scene_all_ready(s, &y);
-    }
-    return s;
-}
-
-UNIT_TEST(test_log_of_plans)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    const struct request join = scene_leave(META_JOIN);
-    struct scene *s = begin_plans(SCENE_TREE);
-
-    decide(s, &x);
-    /* log from 4; plan on lane 1, 2 batches, 2 tensors: one, number 1; one, number 2 */
-    expect(s, 0, 1, "02 0400000000000000 16 01 02 02 01 01 01 02");
-    scene_run(s);
-    scene_all_ready(s, &y);
-    /* It is left by the join of all, and its tensors are launched once more. */
-    scene_play_each(s, 0, 3, &join);
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &y);
-    decide(s, &x);
-    /* log from 8, behind the join; plan on lane 1, no batches: as it is */
-    expect(s, 0, 1, "02 0800000000000000 16 01 00");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_arrivals)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request odd = scene_request("y", 6);
-    const struct request join = scene_leave(META_JOIN);
-    struct scene *s = begin_plans(SCENE_TREE);
-
-    scene_all_ready(s, &x);
-    scene_say(s, 3, &odd);
+    { SCENE_SLOW, 10, "ax p2x c2x 2>0: 01 01 04 02" NAME_X "01;" },
+    /* log from 0; name, no number; the second use is given number 1; numbers: 1, one of them */
+    { SCENE_SLOW, 10,
+            "dx 0>1: 02 0000000000000000 11" NAME_X META_5 NO_GROUP "00; r"
+            " dx 0>1: 02 0100000000000000 11" NAME_X META_5 NO_GROUP "01; r"
+            " dx 0>1: 02 0200000000000000 10 01 01;" },
     /*
-     * announce, 5 entries read; arrival of lane 1, epoch 1: 1 batch, then an exit for other
-     * metadata (2), of tensor 1 of the plan, by rank 3. That ends the plan for it: name y
+     * Step 8: +64 beside the form, and 8 + 1 behind it. The one that is expected takes no byte;
+     * another one: number 1, step 299 + 1.
      */
-    expect(s, 3, 1,
-            "01 05 06 01 01 01 02 01 03 03 03 000179"
-            "0c0000 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "05");
-    scene_run(s);
-    scene_fini(s);
-
-    s = begin_plans(SCENE_TREE);
-    decide(s, &x);
-    scene_run(s);
-    scene_say(s, 3, &join);
+    { SCENE_SLOW, 10,
+            "s31 3>1: 01 00 07 03" NAME_X
+            "0a0040 09 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "00; r"
+            " p21 p11 p01 a2 d3 0>1: 02 0200000000000000 10 01 01; r"
+            " d4 0>1: 02 0300000000000000 17 01 ac02;" },
+    /* forget 1, one of them; name y, number 2 */
+    { SCENE_SLOW, 1,
+            "ax ax ay dy 0>1: 02 0300000000000000 13 01 01 11" NAME_Y META_5 NO_GROUP
+            "02;" },
+    /* failed, status -7, rank 13 + 1, a text; group 0x77 failed, the same */
+    { SCENE_SLOW, 10,
+            "p3g c3g r s1g p2g s0g 0>1: 02 0000000000000000 12" NAME_X "0d 0e" CANCELLED
+            "14 7700000000000000 0d 0e" CANCELLED ";" },
+    /*
+     * Announce; name, rank 3, collective 67 "join", empty metadata, 0 entries read. Log from 0;
+     * absent is one, rank 3; name. The join, with rank 2 as its root: it was last.
+     */
+    { SCENE_SLOW, 10,
+            "s3j 3>1: 01 00 03 03" NAME_J META_NONE("00") NO_GROUP
+            "00; r s1x p2x s0x"
+            " 0>1: 02 0000000000000000 15 01 03 11" NAME_X META_5 NO_GROUP "00; r"
+            " s0j p1j s2j m1 0>1: 02 0200000000000000 11" NAME_J META_NONE("02")
+                    NO_GROUP "00;" },
+    /* one row count of 7: zigzag 14; not in the log */
+    { SCENE_SLOW, 10,
+            "s3r 3>1: 01 00 03 03 07 0178" META_5
+            "0000000000000000 00 00 00 01 0e 00; r"
+            " s1r p2r s0r 0>1: 02 0000000000000000 11 07 0178" META_5 NO_GROUP "00;" },
+    /* the coordinator waits: what is held is passed on */
+    { SCENE_SLOW, 10,
+            "ax ax p1x s0x t0 0>1: 08; m2 1>3: 08; m1 1>0: 01 02 02 01 01 01;" },
+    /* ---- plans: x and y have the numbers 1 and 2, and are planned when x is next ready */
+    /*
+     * Log from 4; plan on lane 1, 2 batches, 2 tensors: one, number 1; one, number 2. It is left
+     * by the join of all, and its tensors are launched once more. Log from 8, behind the join;
+     * plan on lane 1, no batches: as it is.
+     */
+    { SCENE_TREE, 10,
+            "dx 0>1: 02 0400000000000000 16 01 02 02 01 01 01 02; r ay p0j p1j p2j p3j "
+            "ax "
+            "ay dx 0>1: 02 0800000000000000 16 01 00;" },
+    /*
+     * Announce, 5 entries read; arrival of lane 1, epoch 1: 1 batch, then an exit for other
+     * metadata (2), of tensor 1 of the plan, by rank 3. That ends the plan for it: name y.
+     */
+    { SCENE_TREE, 10,
+            "ax s3Y 3>1: 01 05 06 01 01 01 02 01 03 03 03" NAME_Y META_6 NO_GROUP
+            "05; r" },
     /* exit because of a join (3): rank 3 leaves (+128), about no tensor; then the join */
-    expect(s, 3, 1,
-            "01 05 06 01 01 01 83 00 03 03 03 43046a6f696e " META_NONE("00") NO_GROUP
-            "05");
-    scene_fini(s);
-}
+    { SCENE_TREE, 10,
+            "dx r s3j 3>1: 01 05 06 01 01 01 83 00 03 03 03" NAME_J META_NONE("00")
+                    NO_GROUP "05;" },
+    /* an arrival: 2 batches, no exit, rank 3; of all, passed on as it is: the rank is any of them */
+    { SCENE_TREE, 10,
+            "ax s3y 3>1: 01 05 06 01 01 02 00 00 03; r s1y p2y s0y"
+            " 0>1: 06 01 01 02 00 00 02; m2 1>3: 06 01 01 02 00 00 02;" },
+    /*
+     * Direct arrivals: lane 1, epoch 1, 2 batches, no exit, rank 3; 2 bytes of operands, or none.
+     * Exit because of a join (3): rank 3 leaves (+128), about no tensor; no operands.
+     */
+    { SCENE_DIRECT, 10,
+            "ax k3 s3y 3>0: 07 01 01 02 00 00 03 02 aabb; m1 3>1: 07 01 01 02 00 00 03 "
+            "02 "
+            "aabb; r s2y 2>0: 07 01 01 02 00 00 02 00; r p0y p1y"
+            " s3j 3>0: 07 01 01 02 83 00 03 00;" },
+    /*
+     * What was announced before a plan is told apart from what is announced behind it: 4 entries
+     * read; name z, then 5 entries read; what it submitted of the plan needs the arrival of rank
+     * 3 before it is told.
+     */
+    { SCENE_TREE, 10,
+            "p1x p2x p3x s0x u1z m3 1>0: 01 04 03 01" NAME_Z META_5
+            "0700000000000000 00 00 00 00 04 05 05;" },
+};
 
-UNIT_TEST(test_arrivals_of_all)
+static struct request request_of(char what)
 {
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    struct scene *s = begin_plans(SCENE_TREE);
+    static const uint64_t steps[] = { 9, 10, 11, 300 };
+    static const int64_t shape[] = { 3, 100 };
+    static const int64_t rows[] = { 7 };
+    struct request request = scene_request(what == 'y' || what == 'Y' ? "y"
+                    : what == 'z'                                     ? "z"
+                                                                      : "x",
+            what == 'X' || what == 'Y' ? 6 : 5);
 
-    scene_all_ready(s, &x);
-    scene_say(s, 3, &y);
-    /* announce, 5 entries read; arrival of lane 1, epoch 1: 2 batches, no exit; rank 3 */
-    expect(s, 3, 1, "01 05 06 01 01 02 00 00 03");
-    scene_run(s);
-    scene_say(s, 1, &y);
-    scene_play(s, 2, &y);
-    scene_say(s, 0, &y);
-    /* arrivals: lane 1, epoch 1, 2 batches; without an exit the rank is any of them */
-    expect(s, 0, 1, "06 01 01 02 00 00 02");
-    scene_deliver(s, 1);
-    scene_deliver(s, 1);
-    /* passed on as it is */
-    expect(s, 1, 3, "06 01 01 02 00 00 02");
-    scene_fini(s);
+    if (what >= '1' && what <= '4') {
+        request.meta.step = steps[what - '1'];
+    } else if (what == 'z') {
+        request.meta.group = 7; /* so it is not held for rank 3 */
+    } else if (what == 'g') {
+        request.meta.group = 0x77;
+        request.meta.group_size = 2;
+    } else if (what == 'r') {
+        request = scene_collective(TUTTI_GATHER, "x", 5);
+        request.meta.row_counts = 1;
+        request.meta.dims = rows;
+    } else if (what == 'b') {
+        request = scene_collective(TUTTI_BROADCAST, "xyz", 300);
+        request.meta.root = 2;
+        request.meta.dtype = TUTTI_BFLOAT16;
+        request.meta.group = UINT64_C(0x1122334455667788);
+        request.meta.group_size = 2;
+        request.meta.ndim = 2;
+        request.meta.dims = shape;
+    } else if (what == 'j') {
+        return scene_leave(META_JOIN);
+    }
+    return request;
 }
 
-/* Two bytes come with each arrival. */
 static void carry(void *user, const struct plan *plan, const struct plan_batch *batch,
         struct wire_writer *out)
 {
@@ -380,53 +188,93 @@ static void carry(void *user, const struct plan *plan, const struct plan_batch *
     wire_put_str(out, "\xaa\xbb", 2);
 }
 
-UNIT_TEST(test_direct_arrivals)
+/* Compares the oldest message under way; @return what comes behind its bytes. */
+static const char *expect(const struct scene *scene, const char *word)
 {
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    const struct request join = scene_leave(META_JOIN);
-    struct scene *s = begin_plans(SCENE_DIRECT);
+    const struct scene_message *message = scene->first;
+    const char *end = strchr(word, ';');
+    char wanted[1024] = "";
+    char got[1024] = "";
+    size_t used = 0;
 
-    scene_all_ready(s, &x);
-    s->ranks[3].config.carry = carry;
-    scene_say(s, 3, &y);
-    /* arrivals: lane 1, epoch 1, 2 batches, no exit, rank 3; 2 bytes of operands */
-    expect(s, 3, 0, "07 01 01 02 00 00 03 02 aabb");
-    scene_deliver(s, 1);
-    expect(s, 3, 1, "07 01 01 02 00 00 03 02 aabb");
-    scene_run(s);
-    scene_say(s, 2, &y);
-    /* nothing comes with it */
-    expect(s, 2, 0, "07 01 01 02 00 00 02 00");
-    scene_run(s);
-    scene_play_each(s, 0, 1, &y);
-    assert_int_equal(scene_count(s, "y", TUTTI_OK), 4);
-    scene_say(s, 3, &join);
-    /* exit because of a join (3): rank 3 leaves (+128), about no tensor; no operands */
-    expect(s, 3, 0, "07 01 01 02 83 00 03 00");
-    scene_fini(s);
+    assert_non_null(message);
+    assert_int_equal(message->from, word[0] - '0');
+    assert_int_equal(message->to, word[2] - '0');
+    for (const char *hex = word + 4; hex < end; hex++) {
+        if (*hex != ' ') {
+            wanted[used++] = *hex;
+        }
+    }
+    assert_true(2 * message->len < sizeof got);
+    for (size_t i = 0; i < message->len; i++) {
+        (void)snprintf(got + 2 * i, 3, "%02x", message->bytes[i]);
+    }
+    assert_string_equal(got, wanted);
+    return end + 1;
 }
 
-/* What was announced before a plan is told apart from what is announced behind it. */
-UNIT_TEST(test_reading_between_announcements)
+static void act(struct scene *s, const char *word)
 {
-    const struct request x = scene_request("x", 5);
-    struct request z = scene_request("z", 5);
-    struct scene *s = begin_plans(SCENE_TREE);
+    const bool is_of_all = word[0] == 'a' || word[0] == 'd';
+    const struct request request = request_of(is_of_all ? word[1]
+                    : word[1] != '\0'                   ? word[2]
+                                                        : '\0');
+    const int rank = word[1] - '0';
 
-    z.meta.group = 7; /* so it is not held for rank 3 */
-    scene_play_each(s, 1, 3, &x);
-    scene_say(s, 0, &x);
-    scene_submit(s, 1, &z);
-    for (int i = 0; i < 3; i++) {
-        scene_deliver(s, 1);
+    switch (word[0]) {
+    case 'a':
+        scene_all_ready(s, &request);
+        break;
+    case 'd':
+        scene_play_each(s, 1, 3, &request);
+        scene_say(s, 0, &request);
+        break;
+    case 's':
+        scene_say(s, rank, &request);
+        break;
+    case 'u':
+        scene_submit(s, rank, &request);
+        break;
+    case 'p':
+        scene_play(s, rank, &request);
+        break;
+    case 'c':
+        scene_cancel(s, rank, &request);
+        break;
+    case 'k':
+        s->ranks[rank].config.carry = carry;
+        break;
+    case 'm':
+        scene_deliver(s, rank);
+        break;
+    case 't':
+        scene_tick(s, rank, 2000);
+        break;
+    default:
+        scene_run(s);
+        break;
     }
-    /*
-     * announce, 4 entries read; name z, then 5 entries read; what it submitted of the plan
-     * needs the arrival of rank 3 before it is told
-     */
-    expect(s, 1, 0,
-            "01 04 03 01 00017a" META_SUM_5 " 0700000000000000 00 00 00 00"
-            "04 05 05");
-    scene_fini(s);
+}
+
+UNIT_TEST(test_every_message_has_these_bytes)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool plans = cases[i].way != SCENE_SLOW;
+        struct scene *s =
+                scene_begin_plans(cases[i].way, 4, cases[i].numbers, plans ? 2 : 1);
+
+        for (const char *begin = plans ? "axayaxay" : ""; *begin != '\0'; begin += 2) {
+            act(s, begin);
+        }
+        for (const char *word = cases[i].script; *word != '\0';) {
+            if (word[1] == '>') {
+                word = expect(s, word);
+            } else {
+                act(s, word);
+                word += strcspn(word, " ");
+            }
+            word += strspn(word, " ");
+        }
+        scene_fini(s);
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * Row counts: how many there are, how they are compared, and how they travel.
+ * Row counts: how many there are, and how long they are kept.
  */
 #include <string.h>
 
@@ -12,77 +12,7 @@ enum {
     RANKS = 3
 };
 
-static const int world_ranks[RANKS] = { 10, 11, 12 };
-
 /* ------------------------------------------------------------------- alone */
-
-static struct row_counts counts_of(int64_t *numbers, int count)
-{
-    return (struct row_counts){ .numbers = numbers, .count = count, .capacity = count };
-}
-
-static bool matches(
-        int collective, int root, const struct row_counts *row_counts, char text[200])
-{
-    const struct exchange exchange = { .collective = collective,
-        .name = "x",
-        .root = root,
-        .size = RANKS,
-        .row_counts = row_counts,
-        .world_ranks = world_ranks };
-
-    return row_counts_match(&exchange, text, 200);
-}
-
-UNIT_TEST(test_what_one_sends_the_other_must_expect)
-{
-    int64_t zero[] = { 1, 2, 3, 1, 4, 7 };
-    int64_t one[] = { 4, 5, 6, 2, 5, 8 };
-    int64_t two[] = { 7, 8, 9, 3, 6, 9 };
-    const struct row_counts row_counts[RANKS] = { counts_of(zero, 6), counts_of(one, 6),
-        counts_of(two, 6) };
-    char text[200];
-
-    assert_true(matches(TUTTI_ALLTOALL, 0, row_counts, text));
-    two[4] = 60;
-    assert_false(matches(TUTTI_ALLTOALL, 0, row_counts, text));
-    assert_string_equal(text,
-            "alltoall \"x\": rank 11 sends 6 rows to rank 12, which expects 60; give "
-            "the "
-            "same number at both ranks");
-}
-
-UNIT_TEST(test_the_root_of_a_gather_may_expect_or_not)
-{
-    int64_t zero[] = { 1 };
-    int64_t one[] = { 2, 1, 2, 3 };
-    int64_t two[] = { 3 };
-    struct row_counts row_counts[RANKS] = { counts_of(zero, 1), counts_of(one, 4),
-        counts_of(two, 1) };
-    char text[200];
-
-    assert_true(matches(TUTTI_GATHER, 1, row_counts, text));
-    two[0] = 4;
-    assert_false(matches(TUTTI_GATHER, 1, row_counts, text));
-    assert_non_null(strstr(text, "rank 12 sends 4 rows to rank 11, which expects 3;"));
-    row_counts[1].count = 1;
-    assert_true(matches(TUTTI_GATHER, 1, row_counts, text));
-}
-
-UNIT_TEST(test_a_member_of_a_scatter_may_take_what_comes)
-{
-    int64_t zero[] = { -1 };
-    int64_t one[] = { 2 };
-    int64_t two[] = { 3, 1, 2, 3 };
-    const struct row_counts row_counts[RANKS] = { counts_of(zero, 1), counts_of(one, 1),
-        counts_of(two, 4) };
-    char text[200];
-
-    assert_true(matches(TUTTI_SCATTER, 2, row_counts, text));
-    one[0] = 0;
-    assert_false(matches(TUTTI_SCATTER, 2, row_counts, text));
-    assert_non_null(strstr(text, "rank 12 sends 2 rows to rank 11, which expects 0;"));
-}
 
 UNIT_TEST(test_the_number_of_row_counts_is_fixed)
 {
@@ -134,37 +64,6 @@ static struct request gather(int rank, int64_t *numbers, int64_t rows)
     request.meta.row_counts = rank == 1 ? 1 + RANKS : 1;
     request.meta.dims = numbers;
     return request;
-}
-
-/* One round in which rank 2 sends some rows. */
-static void play(struct scene *scene, int64_t rows)
-{
-    int64_t numbers[RANKS][1 + RANKS];
-
-    scene_clear(scene);
-    for (int r = 0; r < RANKS; r++) {
-        const struct request request =
-                gather(r, numbers[r], r == 2 ? rows : 4 + (int64_t)r);
-
-        scene_play(scene, r, &request);
-    }
-    assert_int_equal(scene->end_count, RANKS);
-}
-
-UNIT_TEST(test_row_counts_in_the_steady_state_allocate_nothing)
-{
-    struct scene *s = scene_begin(RANKS, 10);
-    uint64_t before;
-
-    for (int i = 0; i < 4; i++) {
-        play(s, 6);
-    }
-    before = mem_alloc_count();
-    for (int i = 0; i < 5; i++) {
-        play(s, 6);
-    }
-    assert_int_equal(mem_alloc_count(), before);
-    scene_fini(s);
 }
 
 /* An alltoall of lists under some name; all send and expect one row. */

@@ -39,20 +39,6 @@ UNIT_TEST(test_members_across_word_boundaries)
     bitset_fini(&set);
 }
 
-UNIT_TEST(test_a_copy_has_the_same_members)
-{
-    struct bitset from = set_of(70, (const int[]){ 1, 69, -1 });
-    struct bitset to = set_of(70, (const int[]){ 2, -1 });
-
-    bitset_copy(&to, &from);
-
-    assert_int_equal(bitset_count(&to), 2);
-    assert_true(bitset_has(&to, 69));
-    assert_false(bitset_has(&to, 2));
-    bitset_fini(&from);
-    bitset_fini(&to);
-}
-
 UNIT_TEST(test_ranges_are_added_and_found_whole)
 {
     for (int first = 0; first < 130; first += 7) {
@@ -119,31 +105,4 @@ UNIT_TEST(test_long_text_is_cut_between_items)
     assert_format(&set, NULL, 6, "...");
     assert_format(&set, NULL, 1, "");
     bitset_fini(&set);
-}
-
-UNIT_TEST(test_an_empty_set_needs_no_memory)
-{
-    struct bitset set;
-    struct bitset other;
-    char text[8];
-
-    mem_fail_at(1);
-    assert_true(bitset_init(&set, 0));
-    assert_true(bitset_init(&other, 0));
-    mem_fail_at(0);
-
-    bitset_clear(&set);
-    bitset_copy(&set, &other);
-    assert_int_equal(bitset_count(&set), 0);
-    assert_string_equal(bitset_format(&set, NULL, text, sizeof text), "");
-    bitset_fini(&set);
-    bitset_fini(&other);
-}
-
-UNIT_TEST(test_init_reports_lack_of_memory)
-{
-    struct bitset set;
-
-    mem_fail_at(1);
-    assert_false(bitset_init(&set, 1));
 }

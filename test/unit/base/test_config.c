@@ -2,6 +2,7 @@
  * Configuration: the table, values from text, the environment, and the public object.
  * Every test starts with an environment without TUTTI_ and HOROVOD_ variables.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,29 +77,6 @@ static void assert_error_has(const char *part)
     if (strstr(tutti_last_error(), part) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(), part);
     }
-}
-
-TEST(test_the_defaults_are_those_of_the_table)
-{
-    const struct fixture *fixture = *state;
-    const struct config *config = &fixture->config;
-
-    assert_int_equal(config->log_level, TUTTI_LOG_WARN);
-    assert_false(config->strict);
-    assert_true(config->background_thread);
-    assert_int_equal(config->inflight, 4);
-    assert_int_equal(config->gather_bytes, 16384);
-    assert_int_equal(config->kernels, CONFIG_KERNELS_AUTO);
-    assert_true(config->stall_warning_s == 60);
-    assert_int_equal(config->backend, CONFIG_BACKEND_AUTO);
-    assert_string_equal(config->host_id, "");
-    assert_string_equal(config->gpu, "auto");
-    assert_int_equal(config->issue, CONFIG_ISSUE_AUTO);
-    assert_int_equal(config->gpu_half_sums, CONFIG_GPU_HALF_SUMS_FLOAT);
-    assert_true(config->gpu_timeout_s == 600);
-    assert_false(config->gpu_share);
-    assert_string_equal(config->cuda_library, "libcuda.so.1");
-    assert_string_equal(config->nccl_library, "libnccl.so.2");
 }
 
 TEST(test_the_rows_describe_themselves)
@@ -262,190 +240,127 @@ TEST(test_an_unknown_name_is_refused_with_a_suggestion)
     assert_string_equal(tutti_last_error(), "--zebra: there is no parameter \"zebra\"");
 }
 
-TEST(test_formatting_reports_lack_of_room)
-{
-    const struct fixture *fixture = *state;
-    char text[8];
+/* Variables, and what comes of them: values of parameters, and words of warnings or of the error. */
+struct environment_case {
+    const char *set[7];
+    tutti_status status;
+    const char *values[5];
+    const char *words;
+};
 
-    assert_true(config_format(&fixture->config, config_find("strict"), text, 6));
-    assert_false(config_format(&fixture->config, config_find("strict"), text, 5));
-    assert_false(config_format(&fixture->config, config_find("gather_bytes"), text, 4));
-    assert_false(config_format(&fixture->config, config_find("backend"), text, 4));
-    assert_false(
-            config_format(&fixture->config, config_find("stall_warning_s"), text, 2));
+static const struct environment_case environments[] = {
+    { .set = { "TUTTI_FUSION_BYTES=2m", "TUTTI_HOST_ID=here",
+              "TUTTI_BACKGROUND_THREAD=off", "TUTTI_INTERNAL_ANYTHING=x",
+              "TUTTI_LOCAL_DEVICE=0" },
+            .values = { "fusion_bytes=2097152", "host_id=here",
+                    "background_thread=false" },
+            .words = "" },
+    /* A bad one changes nothing; empty is not the same as unset. */
+    { .set = { "TUTTI_FUSION_BYTES=2m", "TUTTI_STALL_FAIL_S=soon" },
+            .status = TUTTI_ERR_CONFIG,
+            .values = { "fusion_bytes=0" },
+            .words = "TUTTI_STALL_FAIL_S: stall_fail_s cannot be \"soon\": it takes a "
+                     "number in 0..86400" },
+    { .set = { "TUTTI_STALL_FAIL_S=" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "TUTTI_STALL_FAIL_S" },
+    { .set = { "TUTTI_FUSION_BYTE=2m" },
+            .values = { "fusion_bytes=0" },
+            .words = "TUTTI_FUSION_BYTE names no parameter; did you mean "
+                     "TUTTI_FUSION_BYTES?\n" },
+    { .set = { "TUTTI_fusion_bytes=2m" },
+            .values = { "fusion_bytes=0" },
+            .words = "TUTTI_fusion_bytes names no parameter" },
+    { .set = { "TUTTI_ZEBRA=1", "TUTTI_STRICT=1" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "TUTTI_ZEBRA names no parameter" },
+    { .set = { "HOROVOD_FUSION_THRESHOLD=134217728", "HOROVOD_CACHE_CAPACITY=2048",
+              "HOROVOD_STALL_CHECK_TIME_SECONDS=30",
+              "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600",
+              "HOROVOD_TIMELINE=/somewhere" },
+            .values = { "fusion_bytes=134217728", "cache_capacity=2048",
+                    "stall_warning_s=30", "stall_fail_s=600" },
+            .words = "HOROVOD_FUSION_THRESHOLD is read as TUTTI_FUSION_BYTES\n"
+                     "HOROVOD_CACHE_CAPACITY is read as TUTTI_CACHE_CAPACITY\n"
+                     "HOROVOD_STALL_CHECK_TIME_SECONDS is read as "
+                     "TUTTI_STALL_WARNING_S\n"
+                     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as "
+                     "TUTTI_STALL_FAIL_S\n"
+                     "HOROVOD_TIMELINE is read as TUTTI_TIMELINE\n" },
+    { .set = { "HOROVOD_FUSION_THRESHOLD=1000", "TUTTI_FUSION_BYTES=2000" },
+            .values = { "fusion_bytes=2000" } },
+    /* Off there; here a limit that nothing fits. */
+    { .set = { "HOROVOD_FUSION_THRESHOLD=0" }, .values = { "fusion_bytes=1" } },
+    { .set = { "HOROVOD_LOG_LEVEL=trace" }, .values = { "log_level=trace" } },
+    { .set = { "HOROVOD_LOG_LEVEL=DEBUG" }, .values = { "log_level=debug" } },
+    { .set = { "HOROVOD_LOG_LEVEL=Warning" }, .values = { "log_level=warn" } },
+    { .set = { "HOROVOD_LOG_LEVEL=fatal" }, .values = { "log_level=error" } },
+    { .set = { "HOROVOD_LOG_LEVEL=loud" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "HOROVOD_LOG_LEVEL: log_level cannot be \"loud\"" },
+#define STALLS \
+    "HOROVOD_STALL_CHECK_TIME_SECONDS=30", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600"
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=1" },
+            .values = { "stall_warning_s=0", "stall_fail_s=0" } },
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=on" },
+            .values = { "stall_warning_s=0", "stall_fail_s=0" } },
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=-1" },
+            .values = { "stall_warning_s=30", "stall_fail_s=600" } },
+    { .set = { STALLS, "HOROVOD_STALL_CHECK_DISABLE=false" },
+            .values = { "stall_warning_s=30" } },
+    { .set = { "HOROVOD_STALL_CHECK_DISABLE=perhaps" },
+            .status = TUTTI_ERR_CONFIG,
+            .words = "HOROVOD_STALL_CHECK_DISABLE" },
+#undef STALLS
+    { .set = { "HOROVOD_CYCLE_TIME=0.1" },
+            .words = "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no "
+                     "cycle "
+                     "timer\n" },
+};
+
+/* The name and the value of "NAME=value". */
+static void cut(const char *text, char name[64], const char **value)
+{
+    const char *equals = strchr(text, '=');
+
+    (void)snprintf(name, 64, "%.*s", (int)(equals - text), text);
+    *value = equals + 1;
 }
 
-TEST(test_a_copy_is_independent)
+static void expect_environment(
+        struct fixture *fixture, const struct environment_case *c)
 {
-    struct fixture *fixture = *state;
-    struct config copy;
-
-    assert_int_equal(config_set(&fixture->config, "host_id", "a", "test"), TUTTI_OK);
-    assert_int_equal(config_copy(&copy, &fixture->config), TUTTI_OK);
-    assert_int_equal(config_set(&fixture->config, "host_id", "b", "test"), TUTTI_OK);
-
-    assert_string_equal(copy.host_id, "a");
-    assert_int_equal(copy.inflight, fixture->config.inflight);
-    config_fini(&copy);
-}
-
-TEST(test_variables_set_parameters)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("TUTTI_FUSION_BYTES", "2m");
-    set_variable("TUTTI_HOST_ID", "here");
-    set_variable("TUTTI_BACKGROUND_THREAD", "off");
-    set_variable("TUTTI_INTERNAL_ANYTHING", "x");
-    set_variable("TUTTI_LOCAL_DEVICE", "0");
-
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_int_equal(fixture->config.fusion_bytes, 2097152);
-    assert_string_equal(fixture->config.host_id, "here");
-    assert_false(fixture->config.background_thread);
-    assert_string_equal(fixture->warnings, "");
-}
-
-TEST(test_a_bad_variable_fails_and_changes_nothing)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("TUTTI_FUSION_BYTES", "2m");
-    set_variable("TUTTI_STALL_FAIL_S", "soon");
-
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_string_equal(tutti_last_error(),
-            "TUTTI_STALL_FAIL_S: stall_fail_s cannot be \"soon\": it takes a number in "
-            "0..86400");
-    assert_int_equal(fixture->config.fusion_bytes, 0);
-
-    /* Empty is not the same as unset. */
-    set_variable("TUTTI_STALL_FAIL_S", "");
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_error_has("TUTTI_STALL_FAIL_S");
-}
-
-TEST(test_an_unknown_variable_is_a_warning)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("TUTTI_FUSION_BYTE", "2m");
-    set_variable("TUTTI_fusion_bytes", "2m");
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-
-    assert_non_null(strstr(fixture->warnings,
-            "TUTTI_FUSION_BYTE names no parameter; did you mean "
-            "TUTTI_FUSION_BYTES?\n"));
-    assert_non_null(strstr(fixture->warnings, "TUTTI_fusion_bytes names no parameter"));
-    assert_int_equal(fixture->config.fusion_bytes, 0);
-}
-
-TEST(test_an_unknown_variable_is_an_error_when_strict)
-{
-    set_variable("TUTTI_ZEBRA", "1");
-    set_variable("TUTTI_STRICT", "1");
-    assert_int_equal(read_environment(*state), TUTTI_ERR_CONFIG);
-    assert_string_equal(tutti_last_error(), "TUTTI_ZEBRA names no parameter");
-}
-
-TEST(test_horovods_variables_are_read_and_said)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("HOROVOD_FUSION_THRESHOLD", "134217728");
-    set_variable("HOROVOD_CACHE_CAPACITY", "2048");
-    set_variable("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
-    set_variable("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "600");
-    set_variable("HOROVOD_TIMELINE", "/somewhere");
-
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_int_equal(fixture->config.fusion_bytes, 134217728);
-    assert_int_equal(fixture->config.cache_capacity, 2048);
-    assert_true(fixture->config.stall_warning_s == 30);
-    assert_true(fixture->config.stall_fail_s == 600);
-    assert_string_equal(fixture->warnings,
-            "HOROVOD_FUSION_THRESHOLD is read as TUTTI_FUSION_BYTES\n"
-            "HOROVOD_CACHE_CAPACITY is read as TUTTI_CACHE_CAPACITY\n"
-            "HOROVOD_STALL_CHECK_TIME_SECONDS is read as TUTTI_STALL_WARNING_S\n"
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as TUTTI_STALL_FAIL_S\n"
-            "HOROVOD_TIMELINE is read as TUTTI_TIMELINE\n");
-}
-
-TEST(test_tuttis_variables_win_over_horovods)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("HOROVOD_FUSION_THRESHOLD", "1000");
-    set_variable("TUTTI_FUSION_BYTES", "2000");
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_int_equal(fixture->config.fusion_bytes, 2000);
-}
-
-TEST(test_horovods_values_are_translated)
-{
-    static const struct {
-        const char *variable, *text, *name, *formatted;
-    } cases[] = {
-        { "HOROVOD_LOG_LEVEL", "trace", "log_level", "trace" },
-        { "HOROVOD_LOG_LEVEL", "DEBUG", "log_level", "debug" },
-        { "HOROVOD_LOG_LEVEL", "info", "log_level", "info" },
-        { "HOROVOD_LOG_LEVEL", "Warning", "log_level", "warn" },
-        { "HOROVOD_LOG_LEVEL", "error", "log_level", "error" },
-        { "HOROVOD_LOG_LEVEL", "fatal", "log_level", "error" },
-        /* Off there; here a limit that nothing fits. */
-        { "HOROVOD_FUSION_THRESHOLD", "0", "fusion_bytes", "1" },
-    };
-    struct fixture *fixture = *state;
+    char name[64];
     char text[CONFIG_TEXT_MAX + 1];
+    const char *value, *words;
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        set_variable(cases[i].variable, cases[i].text);
-        assert_int_equal(read_environment(fixture), TUTTI_OK);
-        assert_true(config_format(
-                &fixture->config, config_find(cases[i].name), text, sizeof text));
-        assert_string_equal(text, cases[i].formatted);
+    for (int i = 0; c->set[i] != NULL; i++) {
+        cut(c->set[i], name, &value);
+        assert_int_equal(setenv(name, value, 1), 0);
     }
-    set_variable("HOROVOD_LOG_LEVEL", "loud");
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_error_has("HOROVOD_LOG_LEVEL");
-    assert_error_has("loud");
+    assert_int_equal(read_environment(fixture), c->status);
+    words = c->status == TUTTI_OK ? fixture->warnings : tutti_last_error();
+    if (c->words != NULL && strstr(words, c->words) == NULL) {
+        fail_msg("%s: \"%s\" does not say \"%s\"", c->set[0], words, c->words);
+    }
+    assert_true(c->words == NULL || c->words[0] != '\0' || words[0] == '\0');
+    for (int i = 0; c->values[i] != NULL; i++) {
+        cut(c->values[i], name, &value);
+        assert_true(
+                config_format(&fixture->config, config_find(name), text, sizeof text));
+        assert_string_equal(text, value);
+    }
 }
 
-TEST(test_horovods_stall_check_can_be_disabled)
+UNIT_TEST(test_variables_of_tutti_and_horovod)
 {
-    static const char *const yes[] = { "1", "2", "true", "on" };
-    static const char *const no[] = { "0", "-1", "false" };
-    struct fixture *fixture = *state;
-    size_t i;
+    for (size_t i = 0; i < sizeof environments / sizeof *environments; i++) {
+        void *fixture;
 
-    set_variable("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
-    set_variable("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "600");
-    for (i = 0; i < sizeof yes / sizeof *yes; i++) {
-        set_variable("HOROVOD_STALL_CHECK_DISABLE", yes[i]);
-        assert_int_equal(read_environment(fixture), TUTTI_OK);
-        assert_true(fixture->config.stall_warning_s == 0);
-        assert_true(fixture->config.stall_fail_s == 0);
+        assert_int_equal(setup(&fixture), 0);
+        expect_environment(fixture, &environments[i]);
+        assert_int_equal(teardown(&fixture), 0);
     }
-    for (i = 0; i < sizeof no / sizeof *no; i++) {
-        set_variable("HOROVOD_STALL_CHECK_DISABLE", no[i]);
-        assert_int_equal(read_environment(fixture), TUTTI_OK);
-        assert_true(fixture->config.stall_warning_s == 30);
-    }
-    set_variable("HOROVOD_STALL_CHECK_DISABLE", "perhaps");
-    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
-    assert_error_has("HOROVOD_STALL_CHECK_DISABLE");
-    assert_error_has("perhaps");
-}
-
-TEST(test_horovods_cycle_time_is_ignored_aloud)
-{
-    struct fixture *fixture = *state;
-
-    set_variable("HOROVOD_CYCLE_TIME", "0.1");
-    assert_int_equal(read_environment(fixture), TUTTI_OK);
-    assert_string_equal(fixture->warnings,
-            "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no cycle "
-            "timer\n");
 }
 
 TEST(test_warnings_are_kept_whole)
@@ -460,39 +375,6 @@ TEST(test_warnings_are_kept_whole)
             TUTTI_OK);
     /* The line about Horovod would not fit whole. */
     assert_string_equal(warnings, "first\nTUTTI_ZEBRA names no parameter\n");
-}
-
-TEST(test_the_object_reads_the_environment)
-{
-    tutti_config *config = NULL;
-    const char *text = NULL;
-
-    set_variable("TUTTI_SPIN_US", "7");
-    set_variable("HOROVOD_CYCLE_TIME", "1");
-    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
-
-    assert_int_equal(tutti_config_get(config, "spin_us", &text), TUTTI_OK);
-    assert_string_equal(text, "7");
-    assert_non_null(strstr(config->warnings, "HOROVOD_CYCLE_TIME"));
-    tutti_config_destroy(config);
-    tutti_config_destroy(NULL);
-}
-
-TEST(test_texts_of_the_object_stay_until_it_changes)
-{
-    tutti_config *config = NULL;
-    const char *spin = NULL;
-    const char *backend = NULL;
-
-    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
-    assert_int_equal(tutti_config_set(config, "backend", "mpi"), TUTTI_OK);
-    assert_int_equal(tutti_config_set(config, "spin-us", "9"), TUTTI_OK);
-
-    assert_int_equal(tutti_config_get(config, "spin_us", &spin), TUTTI_OK);
-    assert_int_equal(tutti_config_get(config, "backend", &backend), TUTTI_OK);
-    assert_string_equal(spin, "9");
-    assert_string_equal(backend, "mpi");
-    tutti_config_destroy(config);
 }
 
 TEST(test_the_object_refuses_what_is_wrong)
@@ -520,57 +402,6 @@ TEST(test_the_object_refuses_what_is_wrong)
     assert_int_equal(tutti_config_get(config, "spin_us", &text), TUTTI_OK);
     assert_string_equal(text, "50");
     tutti_config_destroy(config);
-}
-
-static void ignore_line(void *user, tutti_log_level level, int rank, const char *line)
-{
-    (void)user;
-    (void)level;
-    (void)rank;
-    (void)line;
-}
-
-TEST(test_the_object_keeps_the_log_callback)
-{
-    tutti_config *config = NULL;
-
-    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
-    assert_int_equal(tutti_config_set_log(config, ignore_line, *state), TUTTI_OK);
-    assert_true(config->log == ignore_line);
-    assert_ptr_equal(config->log_user, *state);
-    assert_int_equal(tutti_config_set_log(config, NULL, NULL), TUTTI_OK);
-    assert_true(config->log == NULL);
-    tutti_config_destroy(config);
-}
-
-TEST(test_creation_survives_lack_of_memory_anywhere)
-{
-    tutti_config *config = NULL;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-    uint64_t n;
-
-    set_variable("TUTTI_HOST_ID", "here");
-    for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
-        assert_null(config);
-        mem_fail_at(n);
-        status = tutti_config_create(&config);
-    }
-    mem_fail_at(0);
-    assert_int_equal(status, TUTTI_OK);
-    assert_true(n > 4);
-    assert_string_equal(config->values.host_id, "here");
-    tutti_config_destroy(config);
-}
-
-TEST(test_setting_a_text_survives_lack_of_memory)
-{
-    struct fixture *fixture = *state;
-
-    assert_int_equal(config_set(&fixture->config, "host_id", "a", "test"), TUTTI_OK);
-    mem_fail_at(1);
-    assert_int_equal(
-            config_set(&fixture->config, "host_id", "b", "test"), TUTTI_ERR_NO_MEMORY);
-    assert_string_equal(fixture->config.host_id, "a");
 }
 
 TEST(test_internal_variables_are_no_parameters)

@@ -156,43 +156,6 @@ TEST(test_a_free_core_is_believed_until_it_is_doubted)
     cpu_load_fini(&load);
 }
 
-TEST(test_doubt_waits_for_the_interval)
-{
-    struct cpu_load load;
-
-    cpu_load_init(&load);
-    pretend_cores(&load, 1000000);
-    assert_true(cpu_load_has_free(&load, 1));
-    pretend_cores(&load, 0);
-    cpu_load_doubt(&load);
-    cpu_load_doubt(&load);
-    assert_true(cpu_load_has_free(&load, load.interval_ns));
-    assert_int_equal(load.samples, 1);
-    /* It is one and the same doubt until somebody has looked. */
-    assert_int_equal(load.doubts, 1);
-    assert_false(cpu_load_has_free(&load, load.interval_ns + 1));
-    assert_int_equal(load.samples, 2);
-    cpu_load_fini(&load);
-}
-
-TEST(test_a_core_that_is_not_free_is_looked_for_again)
-{
-    struct cpu_load load;
-    int64_t now = 1;
-
-    cpu_load_init(&load);
-    pretend_cores(&load, 0);
-    for (uint64_t i = 1; i <= 5; i++) {
-        assert_false(cpu_load_has_free(&load, now));
-        assert_int_equal(load.samples, i);
-        now += load.interval_ns;
-    }
-    assert_int_equal(load.doubts, 0);
-    pretend_cores(&load, 1000000);
-    assert_true(cpu_load_has_free(&load, now));
-    cpu_load_fini(&load);
-}
-
 /* Looks again, whatever was known. */
 static void look(struct cpu_load *load, int64_t *now)
 {
@@ -227,31 +190,6 @@ TEST(test_two_looks_make_sure_for_a_while)
     assert_false(cpu_load_is_sure(&load, now));
     look(&load, &now);
     assert_true(cpu_load_is_sure(&load, now));
-    cpu_load_fini(&load);
-}
-
-TEST(test_without_facts_no_core_is_free)
-{
-    struct cpu_load load = { .allowed = 1000000, .bound = false, .loadavg_fd = -1 };
-
-    assert_false(cpu_load_has_free(&load, 1));
-    assert_true(cpu_load_idle(&load, 1) < 0);
-    cpu_load_fini(&load);
-}
-
-TEST(test_sampling_allocates_nothing)
-{
-    struct cpu_load load;
-    uint64_t allocations;
-
-    cpu_load_init(&load);
-    allocations = mem_alloc_count();
-    load.bound = true;
-    (void)cpu_load_has_free(&load, 1);
-    load.bound = false;
-    (void)cpu_load_has_free(&load, load.interval_ns + 1);
-
-    assert_int_equal(mem_alloc_count(), allocations);
     cpu_load_fini(&load);
 }
 
@@ -301,12 +239,4 @@ TEST(test_a_thread_is_seen_to_run_to_sleep_and_to_end)
     }
     assert_true(cpu_thread_runs(&look, cpu_thread_id()));
     cpu_thread_fini(&look);
-}
-
-TEST(test_lack_of_memory_leaves_one_core)
-{
-    mem_fail_at(1);
-    assert_int_equal(cpu_allowed_count(), 1);
-    mem_fail_at(1);
-    assert_false(cpu_is_bound());
 }

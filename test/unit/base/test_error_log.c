@@ -11,15 +11,6 @@
 #include "base/log.h"
 #include "test/unit/unit.h"
 
-UNIT_TEST(test_the_last_error_is_the_latest)
-{
-    assert_int_equal(
-            error_set(TUTTI_ERR_INVALID, "count is %d", -1), TUTTI_ERR_INVALID);
-    assert_string_equal(tutti_last_error(), "count is -1");
-    assert_int_equal(error_set(TUTTI_ERR_CONFIG, "other"), TUTTI_ERR_CONFIG);
-    assert_string_equal(tutti_last_error(), "other");
-}
-
 UNIT_TEST(test_a_system_error_has_the_text_of_errno)
 {
     errno = ENOENT;
@@ -107,21 +98,6 @@ static void remember_line(void *user, tutti_log_level level, int rank, const cha
     errno = EIO;
 }
 
-UNIT_TEST(test_lines_reach_the_callback)
-{
-    struct seen_line seen = { .lines = 0 };
-    struct log log = {
-        .callback = remember_line, .user = &seen, .level = TUTTI_LOG_INFO, .rank = 3
-    };
-
-    log_info(&log, "%d ranks", 4);
-
-    assert_int_equal(seen.lines, 1);
-    assert_int_equal(seen.level, TUTTI_LOG_INFO);
-    assert_int_equal(seen.rank, 3);
-    assert_string_equal(seen.text, "4 ranks");
-}
-
 UNIT_TEST(test_lines_above_the_level_are_dropped)
 {
     struct seen_line seen = { .lines = 0 };
@@ -138,16 +114,6 @@ UNIT_TEST(test_lines_above_the_level_are_dropped)
     log_warn(&log, "yes");
     log_error(&log, "yes");
     assert_int_equal(seen.lines, 2);
-}
-
-UNIT_TEST(test_logging_keeps_errno)
-{
-    struct seen_line seen = { .lines = 0 };
-    struct log log = { .callback = remember_line, .user = &seen };
-
-    errno = ENOENT;
-    log_error(&log, "line");
-    assert_int_equal(errno, ENOENT);
 }
 
 UNIT_TEST(test_long_lines_are_cut)

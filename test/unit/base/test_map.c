@@ -92,65 +92,6 @@ UNIT_TEST(test_colliding_hashes_match_the_model)
     exercise(40);
 }
 
-UNIT_TEST(test_a_zeroed_map_is_empty)
-{
-    struct map map = { .slots = NULL };
-    size_t position = 0;
-    int key = 0;
-
-    assert_null(map_find(&map, 0, item_has_key, &key));
-    assert_false(map_remove(&map, 0, &key));
-    assert_null(map_next(&map, &position));
-    map_fini(&map);
-}
-
-UNIT_TEST(test_removal_across_the_end_of_the_table)
-{
-    /* Four values at home in the last slot: three of them wrap around. */
-    struct item items[4];
-    struct map map = { .slots = NULL };
-    int i;
-
-    for (i = 0; i < 4; i++) {
-        items[i] = (struct item){ .hash = 15, .key = i };
-        assert_true(map_insert(&map, items[i].hash, &items[i]));
-    }
-    assert_int_equal(map.capacity, 16);
-
-    assert_true(map_remove(&map, 15, &items[0]));
-    for (i = 1; i < 4; i++) {
-        assert_ptr_equal(map_find(&map, 15, item_has_key, &i), &items[i]);
-    }
-    map_fini(&map);
-}
-
-UNIT_TEST(test_an_insert_without_memory_changes_nothing)
-{
-    struct item items[32];
-    struct map map = { .slots = NULL };
-    size_t refused = 0;
-    int i;
-
-    for (i = 0; i < 32; i++) {
-        size_t count = map.count;
-        size_t capacity = map.capacity;
-
-        items[i] = (struct item){ .hash = (uint64_t)i, .key = i };
-        mem_fail_at(1);
-        if (!map_insert(&map, items[i].hash, &items[i])) {
-            refused++;
-            assert_int_equal(map.count, count);
-            assert_int_equal(map.capacity, capacity);
-            assert_null(map_find(&map, items[i].hash, item_has_key, &i));
-            assert_true(map_insert(&map, items[i].hash, &items[i]));
-        }
-        mem_fail_at(0);
-    }
-    assert_int_equal(refused, 3); /* capacities 16, 32 and 64 */
-    assert_int_equal(map.count, 32);
-    map_fini(&map);
-}
-
 UNIT_TEST(test_hashes_depend_on_every_byte_and_the_seed)
 {
     char text[] = "abcdefghijklmnopqrstuvw";

@@ -2,8 +2,6 @@
  * Strict conversions: what is taken, and that nothing else is.
  */
 #include <float.h>
-#include <locale.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -113,42 +111,6 @@ UNIT_TEST(test_reals_survive_a_round_trip)
     assert_false(text_from_real(0.125, text, 5));
 }
 
-UNIT_TEST(test_the_locale_does_not_matter)
-{
-    char text[40];
-    double value = 0;
-
-    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL) {
-        skip();
-    }
-    assert_true(text_to_real("1.5", &value) && value == 1.5);
-    assert_true(text_from_real(1.5, text, sizeof text));
-    assert_string_equal(text, "1.5");
-    assert_string_equal(setlocale(LC_ALL, "C"), "C");
-}
-
-UNIT_TEST(test_only_letters_change_case)
-{
-    assert_int_equal(text_lower('A'), 'a');
-    assert_int_equal(text_lower('Z'), 'z');
-    assert_int_equal(text_lower('a'), 'a');
-    assert_int_equal(text_lower('_'), '_');
-    assert_int_equal(text_lower('@'), '@');
-    assert_int_equal(text_upper('z'), 'Z');
-    assert_int_equal(text_upper('{'), '{');
-    assert_int_equal(text_upper('7'), '7');
-}
-
-UNIT_TEST(test_how_texts_end)
-{
-    assert_true(text_ends_in("a.json", ".json"));
-    assert_true(text_ends_in("x.json.d/t.json", ".json"));
-    assert_true(text_ends_in(".json", ".json"));
-    assert_false(text_ends_in("x.json.d/t", ".json"));
-    assert_false(text_ends_in("json", ".json"));
-    assert_true(text_ends_in("", ""));
-}
-
 UNIT_TEST(test_choices)
 {
     int index = 42;
@@ -186,4 +148,15 @@ UNIT_TEST(test_distances_between_words)
     assert_true(text_distance("a", long_word) == SIZE_MAX);
     long_word[64] = '\0';
     assert_int_equal(text_distance(long_word, "x"), 63);
+}
+
+UNIT_TEST(test_seconds_are_never_powers_of_ten)
+{
+    char text[TEXT_SECONDS];
+
+    assert_string_equal(text_seconds(0.02617, text), "0.0262");
+    assert_string_equal(text_seconds(60, text), "60");
+    assert_string_equal(text_seconds(999.4, text), "999");
+    assert_string_equal(text_seconds(999.6, text), "1000");
+    assert_string_equal(text_seconds(86400.4, text), "86400");
 }

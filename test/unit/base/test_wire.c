@@ -18,15 +18,6 @@ enum {
     SIGNED_SAMPLES = sizeof signed_samples / sizeof *signed_samples
 };
 
-/* xorshift64*: a fixed sequence for a fixed seed */
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 static void assert_encoding(
         const struct wire_writer *out, const void *bytes, size_t len)
 {
@@ -163,65 +154,6 @@ UNIT_TEST(test_every_truncation_is_an_error)
     wire_writer_fini(&out);
 }
 
-UNIT_TEST(test_random_bytes_are_read_within_bounds)
-{
-    uint64_t seed = 20240229;
-    int round;
-
-    for (round = 0; round < 20000; round++) {
-        size_t len = next_random(&seed) % 64;
-        uint8_t *data = malloc(len > 0 ? len : 1);
-        struct wire_reader in;
-        size_t i, text_len;
-
-        assert_non_null(data);
-        for (i = 0; i < len; i++) {
-            data[i] = (uint8_t)next_random(&seed);
-        }
-        wire_reader_init(&in, data, len);
-        while (wire_ok(&in) && wire_left(&in) > 0) {
-            const char *text = wire_get_str(&in, 16, &text_len);
-
-            assert_true(wire_ok(&in) == (text != NULL));
-            assert_true(text_len <= 16);
-            (void)wire_get_svarint(&in);
-        }
-        assert_true(in.pos <= len);
-        free(data);
-    }
-}
-
-UNIT_TEST(test_a_varint_has_one_encoding)
-{
-    uint64_t seed = 1;
-    int round;
-
-    /* Any ten bytes that are accepted are what the writer makes of their value. */
-    for (round = 0; round < 100000; round++) {
-        struct wire_writer out = { .data = NULL };
-        uint64_t random[2] = { next_random(&seed), next_random(&seed) };
-        uint64_t more = next_random(&seed);
-        uint8_t bytes[10];
-        struct wire_reader in;
-        uint64_t value;
-        size_t i;
-
-        memcpy(bytes, random, sizeof bytes);
-        for (i = 0; i < sizeof bytes; i++) {
-            bytes[i] = (uint8_t)((bytes[i] & 0x7f) | ((more >> i & 7) != 0 ? 0x80 : 0));
-        }
-        wire_reader_init(&in, bytes, sizeof bytes);
-        value = wire_get_varint(&in);
-        if (wire_ok(&in)) {
-            wire_put_varint(&out, value);
-            assert_encoding(&out, bytes, in.pos);
-        } else {
-            assert_true(value == 0);
-        }
-        wire_writer_fini(&out);
-    }
-}
-
 static void assert_varint_refused(const uint8_t *bytes, size_t len)
 {
     struct wire_reader in;
@@ -272,61 +204,5 @@ UNIT_TEST(test_a_length_beyond_the_message_is_refused)
 
     assert_null(wire_get_str(&in, SIZE_MAX, &len));
     assert_false(wire_ok(&in));
-    wire_writer_fini(&out);
-}
-
-UNIT_TEST(test_an_empty_message_can_be_read)
-{
-    struct wire_reader in;
-
-    wire_reader_init(&in, NULL, 0);
-
-    assert_non_null(wire_get_bytes(&in, 0));
-    assert_true(wire_ok(&in));
-    assert_int_equal(wire_get_u8(&in), 0);
-    assert_false(wire_ok(&in));
-}
-
-UNIT_TEST(test_a_writer_latches_lack_of_memory)
-{
-    struct wire_writer out = { .data = NULL };
-
-    mem_fail_at(1);
-    wire_put_u8(&out, 1);
-    assert_true(out.failed);
-
-    wire_put_u8(&out, 2);
-    assert_int_equal(out.len, 0);
-    assert_false(wire_writer_reserve(&out, 1));
-
-    wire_writer_reset(&out);
-    wire_put_u8(&out, 3);
-    assert_encoding(&out, "\x03", 1);
-    wire_writer_fini(&out);
-}
-
-UNIT_TEST(test_an_impossible_reserve_fails)
-{
-    struct wire_writer out = { .data = NULL };
-
-    wire_put_u8(&out, 1);
-
-    assert_false(wire_writer_reserve(&out, SIZE_MAX));
-    assert_true(out.failed);
-    wire_writer_fini(&out);
-}
-
-UNIT_TEST(test_reset_keeps_the_memory)
-{
-    struct wire_writer out = { .data = NULL };
-    uint64_t allocations;
-
-    put_everything(&out);
-    wire_writer_reset(&out);
-    allocations = mem_alloc_count();
-    put_everything(&out);
-
-    assert_int_equal(mem_alloc_count(), allocations);
-    assert_true(get_everything(out.data, out.len));
     wire_writer_fini(&out);
 }

@@ -55,53 +55,6 @@ static void expect_error(const char *text, const char *named)
     }
 }
 
-UNIT_TEST(test_defaults_of_a_sweep)
-{
-    struct bench_arguments arguments = parse_good("allreduce");
-
-    assert_int_equal(arguments.command, BENCH_ALLREDUCE);
-    assert_int_equal(arguments.min_bytes, 8);
-    assert_int_equal(arguments.max_bytes, 32 << 20);
-    assert_int_equal(arguments.factor, 2);
-    assert_int_equal(arguments.checks, 1);
-    assert_int_equal(arguments.rounds, 6);
-    assert_int_equal(arguments.dtype, TUTTI_FLOAT32);
-    assert_int_equal(arguments.op, TUTTI_SUM);
-    assert_int_equal(arguments.average, BENCH_MAX);
-    assert_int_equal(arguments.collective, TUTTI_ALLREDUCE);
-    assert_int_equal(parse_good("broadcast").collective, TUTTI_BROADCAST);
-}
-
-UNIT_TEST(test_every_collective_is_a_sweep_and_a_choice)
-{
-    static const struct {
-        const char *name;
-        tutti_collective collective;
-    } rows[] = {
-        { "allreduce", TUTTI_ALLREDUCE },
-        { "broadcast", TUTTI_BROADCAST },
-        { "reduce", TUTTI_REDUCE },
-        { "reducescatter", TUTTI_REDUCESCATTER },
-        { "allgather", TUTTI_ALLGATHER },
-        { "alltoall", TUTTI_ALLTOALL },
-        { "gather", TUTTI_GATHER },
-        { "scatter", TUTTI_SCATTER },
-    };
-    char line[64];
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct bench_arguments sweep = parse_good(rows[i].name);
-
-        assert_int_equal(sweep.collective, rows[i].collective);
-        assert_int_equal(sweep.max_bytes, 32 << 20);
-        assert_string_equal(
-                bench_command_name((enum bench_command)sweep.command), rows[i].name);
-        assert_string_equal(bench_collective_name(rows[i].collective), rows[i].name);
-        (void)snprintf(line, sizeof line, "latency --collective %s", rows[i].name);
-        assert_int_equal(parse_good(line).collective, rows[i].collective);
-    }
-}
-
 UNIT_TEST(test_letters_of_nccl_tests)
 {
     struct bench_arguments arguments =
@@ -119,76 +72,6 @@ UNIT_TEST(test_letters_of_nccl_tests)
     assert_int_equal(arguments.op, TUTTI_MAX);
     assert_int_equal(arguments.root, 1);
     assert_int_equal(arguments.average, BENCH_MEAN);
-}
-
-UNIT_TEST(test_ways_to_give_a_value)
-{
-    assert_int_equal(parse_good("latency -n7").iterations, 7);
-    assert_int_equal(parse_good("latency --iterations 7").iterations, 7);
-    assert_int_equal(parse_good("latency --iterations=7").iterations, 7);
-    assert_true(parse_good("allreduce --in-place").in_place);
-}
-
-UNIT_TEST(test_bytes_is_both_ends)
-{
-    struct bench_arguments arguments = parse_good("latency --bytes 64k");
-
-    assert_int_equal(arguments.min_bytes, 65536);
-    assert_int_equal(arguments.max_bytes, 65536);
-}
-
-UNIT_TEST(test_default_sizes_give_way)
-{
-    assert_int_equal(parse_good("latency").max_bytes, 4);
-    assert_int_equal(parse_good("latency -d double").min_bytes, 8);
-    assert_int_equal(parse_good("latency -b 1k").max_bytes, 1024);
-    assert_int_equal(parse_good("latency -e 1k").min_bytes, 4);
-    assert_int_equal(parse_good("allreduce -e 4").min_bytes, 4);
-    assert_int_equal(parse_good("allreduce -b 1g").max_bytes, 1 << 30);
-}
-
-UNIT_TEST(test_named_options)
-{
-    struct bench_arguments arguments = parse_good(
-            "overlap --workload gpt2 --backward-ms 2.5 --compute cpu --memory arena "
-            "--json out.json");
-
-    assert_string_equal(arguments.gradients, "gpt2");
-    assert_true(arguments.backward_ms == 2.5);
-    assert_int_equal(arguments.compute, BENCH_CPU);
-    assert_int_equal(arguments.memory, BENCH_ARENA);
-    assert_string_equal(arguments.json, "out.json");
-    assert_true(parse_good("workload --list").list);
-    assert_string_equal(parse_good("workload gpt2 --list").name, "gpt2");
-    assert_string_equal(parse_good("workload all --compare mpi-tuned").name, "all");
-    assert_true(parse_good("idle --seconds 0.5").seconds == 0.5);
-    assert_string_equal(parse_good("steady -n 7").gradients, "small1000");
-    assert_int_equal(parse_good("steady --memory arena").memory, BENCH_ARENA);
-}
-
-UNIT_TEST(test_programs_have_options_of_their_own)
-{
-    struct bench_arguments arguments =
-            parse_good("workload trainer --workload gpt2 --backward-ms 3");
-
-    assert_string_equal(arguments.name, "trainer");
-    assert_string_equal(arguments.gradients, "gpt2");
-    assert_true(arguments.backward_ms == 3);
-    arguments = parse_good("workload adversarial-set --hold 4 --compare slow");
-    assert_string_equal(arguments.name, "adversarial-set");
-    assert_int_equal(arguments.hold, 4);
-    assert_string_equal(parse_good("workload trainer").gradients, "resnet50");
-    assert_true(parse_good("workload trainer").backward_ms == 20);
-    assert_true(parse_good("overlap").backward_ms == 100);
-    assert_string_equal(parse_good("overlap").gradients, "resnet50");
-    assert_int_equal(parse_good("workload adversarial").hold, 1);
-}
-
-UNIT_TEST(test_help_and_version_win)
-{
-    assert_true(parse_good("--help").help);
-    assert_true(parse_good("frob -h --nonsense").help);
-    assert_true(parse_good("latency --version").version);
 }
 
 UNIT_TEST(test_bad_arguments_are_named)
@@ -291,13 +174,6 @@ UNIT_TEST(test_programs_refuse_what_is_not_theirs)
     }
 }
 
-UNIT_TEST(test_broadcast_can_move_what_cannot_be_summed)
-{
-    assert_int_equal(parse_good("broadcast -d bool --compare mpi").dtype, TUTTI_BOOL);
-    assert_int_equal(parse_good("alltoall -d float8_e4m3 --compare mpi").dtype,
-            TUTTI_FLOAT8_E4M3);
-}
-
 UNIT_TEST(test_comparisons_are_a_list)
 {
     assert_int_equal(parse_good("allreduce").compare, 0);
@@ -319,30 +195,6 @@ UNIT_TEST(test_comparisons_are_a_list)
     /* only MPI cannot do it */
     assert_int_equal(
             parse_good("allreduce -d half -o avg --compare limit").op, TUTTI_AVERAGE);
-}
-
-UNIT_TEST(test_names_of_choices)
-{
-    char text[BENCH_COMPARE_TEXT_MAX];
-
-    assert_string_equal(bench_dtype_name(TUTTI_FLOAT16), "float16");
-    assert_string_equal(bench_redop_name(TUTTI_ALLREDUCE, TUTTI_AVERAGE), "average");
-    assert_string_equal(bench_redop_name(TUTTI_BROADCAST, TUTTI_SUM), "none");
-    assert_string_equal(bench_redop_name(TUTTI_REDUCE, TUTTI_MAX), "max");
-    assert_string_equal(bench_redop_name(TUTTI_ALLTOALL, TUTTI_SUM), "none");
-    bench_compare_text(BENCH_WITH_LIMIT | BENCH_WITH_MPI_TUNED, text);
-    assert_string_equal(text, "mpi-tuned,limit");
-    bench_compare_text(BENCH_WITH_SLOW | BENCH_WITH_MPI, text);
-    assert_string_equal(text, "mpi,slow");
-    bench_compare_text(BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT | BENCH_WITH_SLOW |
-                    BENCH_WITH_EXCHANGE | BENCH_WITH_WAIT | BENCH_WITH_PRIVATE_SUM,
-            text);
-    assert_string_equal(text, "mpi-tuned,limit,slow,exchange,wait,copy,cma");
-    bench_compare_text(0, text);
-    assert_string_equal(text, "");
-    assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
-    assert_int_equal(parse_good("steady --memory share").memory, BENCH_SHARE);
-    assert_string_equal(bench_command_name(BENCH_OVERLAP), "overlap");
 }
 
 UNIT_TEST(test_help_lists_every_option_once)

@@ -29,13 +29,6 @@ UNIT_TEST(test_json_members_in_order)
             "\"spread\":[0.5,2],\"mpi_us\":null,\"wrong\":null,\"mpi_wrong\":3}\n");
 }
 
-UNIT_TEST(test_json_of_nothing)
-{
-    struct bench_json json = { .used = 0 };
-
-    assert_string_equal(bench_json_finish(&json), "{}\n");
-}
-
 UNIT_TEST(test_json_escapes_text)
 {
     struct bench_json json = { .used = 0 };
@@ -52,17 +45,6 @@ UNIT_TEST(test_json_has_no_infinite_numbers)
     bench_json_number(&json, "a", INFINITY);
     bench_json_range(&json, "b", NAN, 1);
     assert_string_equal(bench_json_finish(&json), "{\"a\":null,\"b\":[null,1]}\n");
-}
-
-UNIT_TEST(test_json_that_does_not_fit_is_not_written)
-{
-    struct bench_json json = { .used = 0 };
-    char text[BENCH_JSON_MAX];
-
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    bench_json_text(&json, "t", text);
-    assert_null(bench_json_finish(&json));
 }
 
 /* What is printed between sheet_open() and sheet_close(). */
@@ -154,73 +136,6 @@ UNIT_TEST(test_columns_are_those_of_osu)
     free(text);
 }
 
-UNIT_TEST(test_columns_show_what_was_not_done)
-{
-    struct bench_row row = example_row();
-    char *text;
-
-    row.in_place.wrong = -1;
-    text = row_text(&row);
-    assert_non_null(strstr(text, "-       -       -      -      12.50"));
-    assert_non_null(strstr(text, "N/A\n"));
-    free(text);
-}
-
-UNIT_TEST(test_columns_show_the_comparison)
-{
-    struct bench_row row = example_row();
-    char *text;
-
-    row.limit = (struct bench_compared){
-        .measured = true, .time_us = 10, .ratio = 1.25, .ratio_min = 1.5, .ratio_max = 2
-    };
-    text = row_text(&row);
-    assert_non_null(strstr(text, " 0      10.00    1.25    (1.50..2.00)\n"));
-    free(text);
-    row.mpi = (struct bench_compared){ .measured = true,
-        .time_us = 25,
-        .ratio = 0.5,
-        .ratio_min = 0.45,
-        .ratio_max = 0.75 };
-    text = row_text(&row);
-    assert_non_null(strstr(text,
-            " 0      25.00    0.50    (0.45..0.75)      10.00    1.25    "
-            "(1.50..2.00)\n"));
-    free(text);
-    row.limit.measured = false;
-    row.slow = (struct bench_compared){
-        .measured = true, .time_us = 12, .ratio = 1, .ratio_min = 0.5, .ratio_max = 3
-    };
-    text = row_text(&row);
-    assert_non_null(strstr(text, "(0.45..0.75)      12.00    1.00    (0.50..3.00)\n"));
-    free(text);
-}
-
-/* Prints the head; the caller frees the text. */
-static char *head_text(int compare)
-{
-    struct sheet sheet;
-
-    sheet_open(&sheet);
-    bench_columns_head(sheet.out, compare);
-    return sheet_close(&sheet);
-}
-
-UNIT_TEST(test_head_names_the_comparisons)
-{
-    char *text = head_text(BENCH_WITH_SLOW);
-
-    assert_non_null(strstr(text, "tutti / slow\n"));
-    assert_null(strstr(text, "tutti / MPI"));
-    assert_null(strstr(text, "tutti / limit"));
-    free(text);
-    text = head_text(BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
-    assert_non_null(strstr(text, "tutti / MPI"));
-    assert_non_null(strstr(text, "tutti / limit"));
-    assert_null(strstr(text, "tutti / slow"));
-    free(text);
-}
-
 UNIT_TEST(test_plans_are_shares_of_what_happened)
 {
     const tutti_stats before = { .completed = 100,
@@ -245,19 +160,6 @@ UNIT_TEST(test_plans_are_shares_of_what_happened)
     bench_planned_to_json(&json, &planned);
     assert_string_equal(bench_json_finish(&json),
             "{\"planned\":0.75,\"planned_steps\":0.75,\"plan_exits\":6}\n");
-}
-
-UNIT_TEST(test_nothing_is_no_share)
-{
-    const struct bench_planned planned = { .plan_exits = 2 };
-    struct bench_json json = { .used = 0 };
-    char text[BENCH_PLANNED_TEXT_MAX];
-
-    bench_planned_text(&planned, text);
-    assert_string_equal(text, "-");
-    bench_planned_to_json(&json, &planned);
-    assert_string_equal(bench_json_finish(&json),
-            "{\"planned\":null,\"planned_steps\":null,\"plan_exits\":2}\n");
 }
 
 UNIT_TEST(test_foot_says_whether_values_were_right)

@@ -9,28 +9,6 @@
 #include "bench/core/summary.h"
 #include "test/unit/unit.h"
 
-UNIT_TEST(test_sizes_with_suffixes)
-{
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-    } rows[] = {
-        { "0", 0 },
-        { "4", 4 },
-        { "64k", 65536 },
-        { "32M", UINT64_C(32) << 20 },
-        { "3g", UINT64_C(3) << 30 },
-        { "18446744073709551615", UINT64_MAX },
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        uint64_t bytes = 1;
-
-        assert_true(bench_size_parse(rows[i].text, &bytes));
-        assert_int_equal(bytes, rows[i].bytes);
-    }
-}
-
 UNIT_TEST(test_bad_sizes_are_refused)
 {
     static const char *const rows[] = { "", "k", "-1", "+1", " 1", "1 ", "1kb", "1.5k",
@@ -57,16 +35,6 @@ UNIT_TEST(test_sweep_multiplies_up_to_the_last)
     assert_int_equal(bytes, 32);
 }
 
-UNIT_TEST(test_sweep_adds_a_step)
-{
-    struct bench_sweep sweep = { .first = 10, .last = 25, .factor = 2, .step = 10 };
-    uint64_t bytes = sweep.first;
-
-    assert_true(bench_sweep_next(&sweep, &bytes));
-    assert_int_equal(bytes, 20);
-    assert_false(bench_sweep_next(&sweep, &bytes));
-}
-
 UNIT_TEST(test_sweep_ends_at_zero_and_at_overflow)
 {
     struct bench_sweep sweep = { .last = UINT64_MAX, .factor = 2 };
@@ -75,31 +43,6 @@ UNIT_TEST(test_sweep_ends_at_zero_and_at_overflow)
 
     assert_false(bench_sweep_next(&sweep, &zero));
     assert_false(bench_sweep_next(&sweep, &large));
-}
-
-UNIT_TEST(test_iterations_fall_with_size)
-{
-    assert_int_equal(bench_default_iterations(4), 1000);
-    assert_int_equal(bench_default_iterations(1024000), 100);
-    assert_int_equal(bench_default_iterations(UINT64_C(16) << 20), 20);
-    assert_int_equal(bench_default_iterations(UINT64_MAX), 5);
-}
-
-UNIT_TEST(test_summary_of_an_odd_number)
-{
-    double samples[] = { 5, 1, 3 };
-    struct bench_summary summary = bench_summarise(samples, 3);
-
-    assert_true(summary.min == 1 && summary.median == 3 && summary.max == 5);
-    assert_true(summary.mean == 3 && summary.p99 == 5);
-}
-
-UNIT_TEST(test_summary_of_an_even_number)
-{
-    double samples[] = { 4, 1, 2, 9 };
-    struct bench_summary summary = bench_summarise(samples, 4);
-
-    assert_true(summary.median == 3 && summary.mean == 4);
 }
 
 UNIT_TEST(test_p99_leaves_one_percent_above)
@@ -153,12 +96,4 @@ UNIT_TEST(test_bandwidths)
     assert_true(bench_bus_factor(TUTTI_ALLTOALL, 4) == 0.75);
     assert_true(bench_bus_factor(TUTTI_GATHER, 4) == 0.75);
     assert_true(bench_bus_factor(TUTTI_SCATTER, 4) == 0.75);
-}
-
-UNIT_TEST(test_arithmetic_stays_finite_and_converges)
-{
-    double result = bench_arithmetic(10);
-
-    assert_true(result > 7.999 && result < 8.001);
-    assert_true(bench_arithmetic_rate() > 0);
 }

@@ -108,19 +108,6 @@ LOADING_TEST(test_what_is_missing_is_said_in_a_sentence)
     }
 }
 
-LOADING_TEST(test_the_toolkits_own_stub)
-{
-    struct cuda_driver driver;
-
-    if (CUDA_STUB[0] == '\0') {
-        print_message("no CUDA toolkit with stubs here\n");
-        skip();
-    }
-    assert_int_equal(driver_load(CUDA_STUB, &driver), TUTTI_ERR_UNSUPPORTED);
-    assert_non_null(strstr(tutti_last_error(),
-            " is a stub of the CUDA toolkit, not a driver (error 34)"));
-}
-
 LOADING_TEST(test_a_child_cannot_use_its_parents_driver)
 {
     struct cuda_driver driver;

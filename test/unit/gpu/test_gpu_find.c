@@ -49,28 +49,6 @@ static void assert_described(const char *expected)
     assert_sentence(scene.text, expected);
 }
 
-TEST(test_devices_are_told_apart)
-{
-    const struct gpu_device_facts *second = &scene.found.devices[1];
-
-    gpu_find(&scene.config, &scene.found);
-    assert_true(scene.found.has_driver);
-    assert_true(scene.found.has_nccl);
-    assert_int_equal(scene.found.device_count, 2);
-    assert_int_equal(second->ordinal, 1);
-    assert_string_equal(second->name, "Fake 101");
-    assert_string_equal(scene.found.devices[0].pci, "0000:1a:00.0");
-    assert_string_equal(second->pci, "0001:1b:00.0");
-    assert_string_equal(second->uuid, "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe65");
-    assert_int_equal(second->sm_count, 133);
-    assert_int_equal(second->memory_bytes, (size_t)81 << 30);
-    assert_int_equal(second->l2_bytes, 50 << 20);
-    assert_int_equal(second->capability_major, 9);
-    assert_int_equal(second->capability_minor, 1);
-    assert_string_equal(scene.found.no_driver, "");
-    assert_string_equal(scene.found.no_nccl, "");
-}
-
 TEST(test_an_older_driver_has_older_uuids)
 {
     set("cuda_library", FAKES "/libfake_cuda_11.so");
@@ -121,14 +99,6 @@ TEST(test_off_looks_for_nothing)
     assert_described("no GPU: GPUs are switched off (gpu=off)\n");
     assert_false(scene.found.has_driver);
     assert_false(scene.found.has_nccl);
-}
-
-TEST(test_the_sentence_why_there_is_none)
-{
-    set("cuda_library", "libcuda_of_nowhere.so.1");
-    assert_described(
-            "no GPU: there is no CUDA driver: libcuda_of_nowhere.so.1: cannot open "
-            "shared object file: No such file or directory\n");
 }
 
 #define DEVICES \
@@ -185,21 +155,4 @@ TEST(test_kernels_are_part_of_the_build_or_not)
             gpu_has_kernels()
                     ? "\nkernels: built in\n"
                     : "\nkernels: none, since tutti was built without nvcc\n"));
-}
-
-TEST(test_a_text_that_does_not_fit_is_cut)
-{
-    char whole[sizeof scene.text], part[100];
-
-    gpu_find(&scene.config, &scene.found);
-    assert_true(gpu_describe(&scene.config, &scene.found, whole, sizeof whole));
-    for (size_t capacity = 1; capacity <= sizeof part; capacity++) {
-        memset(part, '#', sizeof part);
-        assert_false(gpu_describe(&scene.config, &scene.found, part, capacity));
-        assert_int_equal(strlen(part), capacity - 1);
-        assert_memory_equal(part, whole, capacity - 1);
-    }
-    assert_true(
-            gpu_describe(&scene.config, &scene.found, scene.text, strlen(whole) + 1));
-    assert_false(gpu_describe(&scene.config, &scene.found, scene.text, strlen(whole)));
 }

@@ -102,32 +102,6 @@ LOADING_TEST(test_a_call_that_a_library_lacks_is_not_used)
     assert_non_null(strstr(calls, "CommRegister "));
 }
 
-LOADING_TEST(test_a_config_says_whether_calls_block)
-{
-    struct nccl_config config;
-
-    memset(&config, 0x5a, sizeof config);
-    nccl_config_init(&config, false);
-    assert_int_equal(config.size, sizeof config);
-    assert_int_equal(config.magic, 0xcafebeef);
-    assert_int_equal(config.blocking, 0);
-    assert_int_equal(config.cga_cluster_size, INT_MIN);
-    assert_int_equal(config.nvls_ctas, INT_MIN);
-    assert_null(config.net_name);
-    assert_null(config.comm_name);
-    nccl_config_init(&config, true);
-    assert_int_equal(config.blocking, 1);
-}
-
-LOADING_TEST(test_errors_have_a_text)
-{
-    struct nccl_api api;
-
-    (void)setenv("FAKE_NCCL_VERSION", "22809", 1);
-    assert_int_equal(nccl_load(FAKES "/libfake_nccl.so", &api), TUTTI_OK);
-    assert_string_equal(nccl_error_text(&api, NCCL_SYSTEM_ERROR), "an unknown error");
-}
-
 /* The real one needs no GPU to be loaded. */
 LOADING_TEST(test_the_nccl_of_this_machine)
 {

@@ -64,14 +64,3 @@ UNIT_TEST(test_one_node_or_one_rank_each)
     assert_int_equal(view.each, 1);
     assert_false(nodes_view_has_steps(&view));
 }
-
-UNIT_TEST(test_out_of_memory)
-{
-    static const int members[] = { 0 };
-    const struct op_set set = { .size = 1, .world_ranks = members };
-    struct nodes_view view;
-
-    mem_fail_at(1);
-    assert_int_equal(nodes_view_make(&view, &set, node_of, RANKS), TUTTI_ERR_NO_MEMORY);
-    mem_fail_at(0);
-}

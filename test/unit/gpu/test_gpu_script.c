@@ -271,21 +271,3 @@ UNIT_TEST(test_large_runs_by_nodes)
         script_fini(&scene.script);
     }
 }
-
-/* Each allocation fails once. */
-UNIT_TEST(test_out_of_memory)
-{
-    struct scene scene;
-
-    scene_init(&scene, 2, ANYWHERE, three);
-    assert_true(gpu_form_of(&scene.batch, true, &scene.form));
-    for (uint64_t n = 1; n <= 3; n++) {
-        mem_fail_at(n);
-        assert_int_equal(
-                script_reduction(&scene.script, &scene.view), TUTTI_ERR_NO_MEMORY);
-        mem_fail_at(0);
-        script_fini(&scene.script);
-    }
-    write_script(&scene);
-    script_fini(&scene.script);
-}

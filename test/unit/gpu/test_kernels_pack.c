@@ -358,9 +358,7 @@ UNIT_TEST(test_a_tensor_is_scaled_where_it_lies)
     const struct pack_work work = {
         .direction = PACK_SCATTER, .scale = 2, .divisor = 3
     };
-    const struct kernel_launch launch = { 0 };
 
-    (void)launch;
     for (int i = 0; i < 1000; i++) {
         elements[i] = (float)i;
     }

@@ -60,69 +60,6 @@ UNIT_TEST(test_pieces_begin_on_boundaries)
     pack_plan_fini(&plan);
 }
 
-/* A chunk is 32 KiB of the wider side: 8192 elements here. */
-UNIT_TEST(test_chunks_are_counted)
-{
-    const uint64_t counts[] = { 1, 8191, 8192, 8193, 16384, 16385 };
-    const uint32_t chunks[] = { 1, 1, 1, 2, 2, 3 };
-    struct pack_plan plan;
-    uint32_t first = 0;
-
-    pack_plan_init(&plan, TUTTI_BFLOAT16, TUTTI_FLOAT32);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        assert_int_equal(pack_plan_add(&plan, 0, counts[i]), TUTTI_OK);
-        assert_int_equal(plan.pieces[i].first_chunk, first);
-        assert_int_equal(plan.pieces[i].chunk_count, chunks[i]);
-        first += chunks[i];
-    }
-    assert_int_equal(plan.chunk_count, first);
-    pack_plan_fini(&plan);
-}
-
-UNIT_TEST(test_the_form_follows_from_the_pieces_and_the_driver)
-{
-    struct pack_plan plan;
-
-    plan = plan_of(PACK_SMALL_PIECES);
-    assert_int_equal(pack_plan_form(&plan, &old_gpu), PACK_SMALL);
-    assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_SMALL);
-    pack_plan_fini(&plan);
-    plan = plan_of(PACK_SMALL_PIECES + 1);
-    assert_int_equal(pack_plan_form(&plan, &old_gpu), PACK_TABLE);
-    assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_LARGE);
-    pack_plan_fini(&plan);
-    plan = plan_of(PACK_LARGE_PIECES + 1);
-    assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_TABLE);
-    pack_plan_fini(&plan);
-}
-
-UNIT_TEST(test_a_table_has_pieces_and_the_piece_of_each_chunk)
-{
-    struct pack_plan plan;
-    uint64_t image[64];
-    const struct pack_piece *pieces = (const struct pack_piece *)image;
-    const uint32_t *map;
-
-    memset(image, 0xee, sizeof image);
-    pack_plan_init(&plan, TUTTI_UINT8, TUTTI_UINT8);
-    assert_int_equal(pack_plan_add(&plan, 5, 100), TUTTI_OK);
-    assert_int_equal(pack_plan_add(&plan, 6, 70000), TUTTI_OK);
-    assert_int_equal(pack_plan_add(&plan, 7, 32768), TUTTI_OK);
-    assert_int_equal(pack_table_bytes(&plan), 3 * sizeof *pieces + 5 * sizeof *map);
-    pack_table_write(&plan, image);
-    map = (const uint32_t *)(pieces + 3);
-    for (size_t i = 0; i < 3; i++) {
-        assert_memory_equal(&pieces[i], &plan.pieces[i], sizeof pieces[i]);
-    }
-    assert_int_equal(map[0], 0);
-    assert_int_equal(map[1], 1);
-    assert_int_equal(map[2], 1);
-    assert_int_equal(map[3], 1);
-    assert_int_equal(map[4], 2);
-    assert_int_equal(image[15] & 0xffffffffU, 0xeeeeeeeeU); /* and no more */
-    pack_plan_fini(&plan);
-}
-
 UNIT_TEST(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit)
 {
     const struct pack_work work = { .scale = 1, .divisor = 1 };
@@ -135,22 +72,6 @@ UNIT_TEST(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit)
     assert_int_equal(pack_plan_add(&plan, 0, UINT64_C(1) << 40), TUTTI_OK);
     launch = pack_launch(&plan, &work, &new_gpu, &args);
     assert_int_equal(launch.grid, 132 * KERNEL_BLOCKS_PER_SM);
-    pack_plan_fini(&plan);
-}
-
-UNIT_TEST(test_a_table_is_named_in_the_header)
-{
-    const struct pack_work work = {
-        .scale = 1, .divisor = 1, .packed = 0x1000, .table = 0x2000
-    };
-    struct pack_plan plan = plan_of(2);
-    const struct kernel_launch launch = pack_launch(&plan, &work, &old_gpu, &args);
-
-    assert_int_equal(launch.args_bytes, sizeof(struct pack_header));
-    assert_int_equal(args.header.packed, 0x1000);
-    assert_int_equal(args.header.pieces, 0x2000);
-    assert_int_equal(args.header.map, 0x2000 + 2 * sizeof(struct pack_piece));
-    assert_string_equal(kernel_name(launch.kernel), "tutti_copy_table");
     pack_plan_fini(&plan);
 }
 
@@ -234,16 +155,6 @@ UNIT_TEST(test_types_on_the_wire)
     }
 }
 
-UNIT_TEST(test_pairs_that_lose_or_change_the_value_are_refused)
-{
-    assert_false(pack_is_supported(TUTTI_INT8, TUTTI_UINT64));
-    assert_false(pack_is_supported(TUTTI_INT64, TUTTI_INT32));
-    assert_false(pack_is_supported(TUTTI_INT32, TUTTI_FLOAT32));
-    assert_false(pack_is_supported(TUTTI_FLOAT16, TUTTI_BFLOAT16));
-    assert_false(pack_is_supported(TUTTI_BOOL, TUTTI_INT8));
-    assert_false(pack_is_supported(TUTTI_FLOAT8_E4M3, TUTTI_FLOAT32));
-}
-
 UNIT_TEST(test_what_is_too_large_changes_nothing)
 {
     struct pack_plan plan = plan_of(1);
@@ -253,35 +164,6 @@ UNIT_TEST(test_what_is_too_large_changes_nothing)
     assert_int_equal(pack_plan_add(&plan, 0, UINT64_C(1) << 45), TUTTI_ERR_INVALID);
     assert_int_equal(pack_plan_add_at(&plan, 0, 1, INT64_MAX), TUTTI_ERR_INVALID);
     assert_memory_equal(&plan, &before, sizeof plan);
-    pack_plan_fini(&plan);
-}
-
-UNIT_TEST(test_no_memory_changes_nothing)
-{
-    struct pack_plan plan;
-
-    pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
-    mem_fail_at(1);
-    assert_int_equal(pack_plan_add(&plan, 0, 1), TUTTI_ERR_NO_MEMORY);
-    assert_int_equal(plan.piece_count, 0);
-    assert_int_equal(plan.chunk_count, 0);
-    assert_int_equal(pack_plan_add(&plan, 0, 1), TUTTI_OK);
-    pack_plan_fini(&plan);
-}
-
-UNIT_TEST(test_a_plan_that_is_used_again_allocates_nothing)
-{
-    struct pack_plan plan = plan_of(50);
-    const uint64_t allocations = mem_alloc_count();
-
-    pack_plan_reset(&plan, TUTTI_FLOAT16, TUTTI_FLOAT32);
-    assert_int_equal(plan.piece_count, 0);
-    assert_int_equal(plan.chunk_count, 0);
-    assert_int_equal(plan.packed_bytes, 0);
-    for (size_t i = 0; i < 50; i++) {
-        assert_int_equal(pack_plan_add(&plan, 0, 100), TUTTI_OK);
-    }
-    assert_int_equal(mem_alloc_count(), allocations);
     pack_plan_fini(&plan);
 }
 

@@ -3,7 +3,6 @@
  */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,28 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
-
-UNIT_TEST(test_a_list_grows_and_stays_terminated)
-{
-    struct arguments list = { .items = NULL };
-
-    for (int i = 0; i < 100; i++) {
-        arguments_add_format(&list, "%d", i);
-        assert_null(list.items[i + 1]);
-    }
-    assert_int_equal(list.count, 100);
-    assert_string_equal(list.items[0], "0");
-    assert_string_equal(list.items[99], "99");
-    assert_int_equal(arguments_status(&list), TUTTI_OK);
-    arguments_fini(&list);
-}
 
 UNIT_TEST(test_set_replaces_the_entry_of_the_same_name_only)
 {
@@ -53,28 +36,6 @@ UNIT_TEST(test_set_replaces_the_entry_of_the_same_name_only)
     list.failed = true;
     assert_null(arguments_join(&list, ","));
     arguments_fini(&list);
-}
-
-UNIT_TEST(test_every_failing_allocation_is_latched)
-{
-    for (uint64_t n = 1;; n++) {
-        struct arguments list = { .items = NULL };
-        bool failed;
-
-        mem_fail_at(n);
-        arguments_add(&list, "a");
-        arguments_add_format(&list, "%d", 1);
-        arguments_set(&list, "a", "2");
-        mem_fail_at(0);
-        failed = list.failed;
-        assert_int_equal(
-                arguments_status(&list), failed ? TUTTI_ERR_NO_MEMORY : TUTTI_OK);
-        arguments_fini(&list);
-        if (!failed) {
-            assert_true(n > 3);
-            break;
-        }
-    }
 }
 
 UNIT_CASES(test_splitting_follows_the_shell, "words")
@@ -103,26 +64,6 @@ UNIT_CASES(test_quoting_leaves_plain_words, "quotes")
     arguments_fini(&list);
 }
 
-UNIT_TEST(test_quoting_then_splitting_gives_the_words_back)
-{
-    static const char *const words[] = { "plain", "two words", "", "quote'quote", "\\",
-        "a\"b", "*?[]{}~#&;|<>()!`", NULL };
-    struct arguments list = { .items = NULL };
-    struct arguments again = { .items = NULL };
-    char *line;
-
-    (void)words_set(&list, words);
-    line = arguments_quote(&list);
-    assert_int_equal(arguments_split(&again, line, "test"), TUTTI_OK);
-    assert_int_equal(again.count, list.count);
-    for (size_t i = 0; i < list.count; i++) {
-        assert_string_equal(again.items[i], words[i]);
-    }
-    mem_free(line);
-    arguments_fini(&again);
-    arguments_fini(&list);
-}
-
 UNIT_CASES(test_programs_are_found, "programs")
 {
     char folder[] = "program_XXXXXX";
@@ -144,16 +85,6 @@ UNIT_CASES(test_programs_are_found, "programs")
     assert_int_equal(unlink("runs") + unlink("text") + rmdir("folder"), 0);
     assert_int_equal(chdir(".."), 0);
     assert_int_equal(rmdir(folder), 0);
-}
-
-UNIT_TEST(test_names_of_programs_that_do_not_fit_are_refused)
-{
-    char file[8];
-
-    assert_int_equal(
-            program_find("./a-long-name", NULL, file, sizeof file), TUTTI_ERR_INVALID);
-    assert_int_equal(
-            program_find("runs", "/a/long/path", file, sizeof file), TUTTI_ERR_INVALID);
 }
 
 UNIT_TEST(test_environment_is_searched_by_whole_names)
@@ -267,29 +198,6 @@ UNIT_TEST(test_an_end_is_seen_though_others_hold_its_pipes)
     process_fini(&process);
 }
 
-/* Its child holds a pipe to us, in place of its streams: its end is the end of that. */
-UNIT_TEST(test_a_group_ends_with_its_first)
-{
-    struct process process;
-    struct pollfd end = { .events = POLLIN };
-    int ends[2];
-    char script[128];
-    char byte;
-    char *const argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, script, NULL };
-
-    assert_int_equal(pipe(ends), 0);
-    (void)snprintf(script, sizeof script, "sleep 1000 >&%d 2>&1 & exit 0", ends[1]);
-    assert_int_equal(process_start_group(&process, argv, environ), TUTTI_OK);
-    assert_int_equal(close(ends[1]), 0);
-    assert_true(process_finish(&process, INT64_MAX));
-    assert_int_equal(process.status, 0);
-    end.fd = ends[0];
-    assert_int_equal(poll(&end, 1, -1), 1);
-    assert_int_equal(read(ends[0], &byte, 1), 0);
-    process_fini(&process);
-    assert_int_equal(close(ends[0]), 0);
-}
-
 UNIT_TEST(test_too_much_is_said_to_be_cut)
 {
     struct process process;
@@ -300,22 +208,4 @@ UNIT_TEST(test_too_much_is_said_to_be_cut)
     assert_true(process.out.len <= PROCESS_OUTPUT_MAX);
     assert_false(process.err.is_cut);
     process_fini(&process);
-}
-
-UNIT_TEST(test_what_runs_is_ended)
-{
-    struct process process;
-    char *const argv[] = { (char[]){ "sleep" }, (char[]){ "1000" }, NULL };
-    pid_t pid;
-
-    assert_int_equal(process_run(&process, argv, environ, clock_ns() + 50000000), 0);
-    assert_int_equal(process.status, 128 + SIGKILL);
-    process_fini(&process);
-    start_shell(&process, "exec sleep 1000");
-    assert_false(process_finish(&process, clock_ns() + 50000000));
-    process_fini(&process);
-    start_shell(&process, "exec sleep 1000");
-    pid = process.pid;
-    process_fini(&process);
-    assert_int_equal(kill(pid, 0), -1);
 }

@@ -120,41 +120,6 @@ UNIT_CASES(test_configuration_files, "configuration files")
     assert_true(out[0] != '!' || strstr(out, path) != NULL || strstr(out, "one file"));
 }
 
-UNIT_TEST(test_configuration_files_that_cannot_be_read)
-{
-    struct options options;
-
-    assert_int_equal(PARSE(&options, "--config-file", "./nowhere"), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "cannot read ./nowhere"));
-    options_fini(&options);
-    assert_int_not_equal(PARSE(&options, "--config-file=.", "prog"), TUTTI_OK);
-    options_fini(&options);
-}
-
-UNIT_TEST(test_running_out_of_memory_is_an_error)
-{
-    struct arguments words = { .items = NULL };
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-    char path[16];
-    char *const *argv;
-    uint64_t n;
-
-    write_file(path, "np: 2\nmpirun: x\nmpi-args: [a, b]\nspin_us: 4\nenv: {A: 1}\n");
-    argv = words_set(&words, WORDS("tuttirun", "--config-file", path, "prog"));
-    for (n = 0; status == TUTTI_ERR_NO_MEMORY; n++) {
-        struct options options;
-
-        mem_fail_at(n + 1);
-        status = command_line_parse(&options, argv);
-        mem_fail_at(0);
-        options_fini(&options);
-    }
-    assert_int_equal(status, TUTTI_OK);
-    assert_true(n > 12); /* each of the values is a copy */
-    assert_int_equal(unlink(path), 0);
-    arguments_fini(&words);
-}
-
 UNIT_TEST(test_every_parameter_of_the_library_is_a_flag)
 {
     size_t count;
@@ -198,68 +163,6 @@ UNIT_TEST(test_no_flag_hides_another)
             assert_ptr_equal(flag_find_ours(flag->name), flag);
         }
     }
-}
-
-/* The text of --help about a topic; static storage. */
-static const char *help_text(const char *topic)
-{
-    static char text[32768];
-    FILE *file = fmemopen(text, sizeof text, "w");
-
-    assert_non_null(file);
-    assert_int_equal(help_print(file, topic), TUTTI_OK);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-UNIT_TEST(test_help_lists_every_flag)
-{
-    const char *text = help_text("all");
-    size_t count;
-    const struct flag *rows = flag_rows(&count);
-    char name[FLAG_NAME_LIMIT];
-    char option[FLAG_NAME_LIMIT + 2];
-
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].kind == FLAG_GROUP) {
-            assert_non_null(strstr(text, rows[i].help));
-        } else if (flag_is_ours(&rows[i]) || rows[i].kind == FLAG_PARAMETER) {
-            (void)snprintf(option, sizeof option, "--%s", flag_spell(&rows[i], name));
-            assert_non_null(strstr(text, option));
-            assert_true(rows[i].argument == NULL || strstr(text, rows[i].argument));
-        }
-    }
-}
-
-UNIT_TEST(test_help_fits_a_terminal)
-{
-    const char *line = help_text("all");
-
-    while (*line != '\0') {
-        size_t len = strcspn(line, "\n");
-
-        assert_in_range(len, 0, 88);
-        line += len + 1;
-    }
-}
-
-UNIT_TEST(test_help_about_a_topic)
-{
-    static char nothing[64];
-    FILE *file = fmemopen(nothing, sizeof nothing, "w");
-
-    assert_non_null(strstr(help_text(""), "--help parameters"));
-    assert_null(strstr(help_text(""), "--spin-us"));
-    assert_null(strstr(help_text("parameters"), "--hostfile"));
-    assert_non_null(strstr(help_text("bind"), "--bind HOW"));
-    assert_non_null(strstr(help_text("--spin_us"), "1000000"));
-    assert_non_null(strstr(help_text("n"), "--np"));
-    assert_non_null(strstr(help_text("gloo"), "refused"));
-    assert_int_equal(help_print(file, "hostfle"), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "did you mean hostfile"));
-    assert_int_equal(help_print(file, "qqqqqqqqq"), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "parameters, all"));
-    assert_int_equal(fclose(file), 0);
 }
 
 /* What horovodrun --help lists, from its sources and not from our table. */

@@ -1,7 +1,7 @@
 /*
  * How slow a link is said to be: 100 MB/s, 20 us, and messages of 1 MB that arrive when we say.
  */
-#include "base/recorder.h"
+#include "observe/recorder.h"
 #include "ops/mpi/meter.h"
 #include "test/unit/unit.h"
 

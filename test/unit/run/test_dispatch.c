@@ -81,7 +81,6 @@ static const struct op_backend noting = { .name = "noting",
 /* As much of a context as the dispatcher looks at, with two sets. */
 struct scene {
     struct tutti context;
-    struct metrics metrics;
     struct process_set sets[2];
     struct process_set *table[2];
     struct operation operations[BATCHES_MAX];
@@ -103,7 +102,7 @@ static struct scene *set_up(void)
     scene->context.sets.sets = scene->table;
     scene->context.sets.count = 2;
     scene->context.config.inflight = 2;
-    scene->context.metrics = &scene->metrics;
+    scene->context.observer.metrics = &scene->context.observer.own;
     scene->context.dispatcher.memory = &scene->context.outputs.memory;
     scene->context.dispatcher.backends[0] =
             (struct dispatcher_backend){ .ops = &noting, .state = &scene->notes };
@@ -116,7 +115,7 @@ static void tear_down(struct scene *scene)
 {
     assert_true(dispatch_cancel_all(&scene->context));
     dispatch_fini(&scene->context);
-    forming_fini(&scene->context.forming);
+    forming_fini(&scene->context.engine.forming);
     mem_free(scene);
 }
 
@@ -404,48 +403,4 @@ UNIT_TEST(test_of_the_log_alone_and_by_the_coordinator_alone)
         assert_int_equal(timed(scene), cases[i].timed);
         tear_down(scene);
     }
-}
-
-/*
- * Batches that were being formed when memory ran out are there for the next attempt: each is
- * granted three allocations, fewer than a batch takes.
- */
-static void expect_no_batch_is_lost(struct scene *scene, uint32_t lane)
-{
-    struct outcome outcomes[2] = { { .lane = lane }, { .lane = lane } };
-    struct outbox *outbox = &scene->sets[0].negotiator.outbox;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-
-    for (int i = 0; i < 2; i++) {
-        outcomes[i].cookie = make_sum(scene, OPERATION_ANNOUNCED);
-    }
-    outbox->outcomes = outcomes;
-    outbox->outcome_count = 2;
-    for (int attempt = 0; attempt < 20 && status == TUTTI_ERR_NO_MEMORY; attempt++) {
-        atomic_store(&scene->operations[0].state, OPERATION_ANNOUNCED);
-        atomic_store(&scene->operations[1].state, OPERATION_ANNOUNCED);
-        mem_fail_at(4);
-        status = outcomes_take(&scene->context, &scene->sets[0]);
-        mem_fail_at(0);
-    }
-    assert_int_equal(status, TUTTI_OK);
-    run(scene, true);
-}
-
-UNIT_TEST(test_no_batch_is_lost_when_memory_runs_out)
-{
-    struct scene *scene = set_up();
-
-    expect_no_batch_is_lost(scene, 0);
-    assert_int_equal(scene->notes.count, 2);
-    tear_down(scene);
-}
-
-UNIT_TEST(test_no_planned_batch_is_lost_when_memory_runs_out)
-{
-    struct scene *scene = set_up();
-
-    expect_no_batch_is_lost(scene, 1);
-    assert_int_equal(scene->notes.count, 1);
-    tear_down(scene);
 }

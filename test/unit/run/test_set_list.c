@@ -72,18 +72,3 @@ UNIT_TEST(test_errors_say_where_and_why)
         }
     }
 }
-
-UNIT_TEST(test_every_failing_allocation_is_survived)
-{
-    struct set_list list;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-
-    for (uint64_t n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
-        mem_fail_at(n);
-        status = set_list_parse(&list, "0;1;2;3;4;5;6;7;8;9;0-9", WORLD);
-        mem_fail_at(0);
-    }
-    assert_int_equal(status, TUTTI_OK);
-    assert_int_equal(list.count, 11);
-    set_list_fini(&list);
-}

@@ -20,7 +20,7 @@ enum {
 /* A job: each rank records into memory of its own. */
 static struct recorder ranks[RANKS];
 static int fds[RANKS];
-static struct recorder_place places[RANKS][NAMES];
+static struct observed_name places[RANKS][NAMES];
 static struct recorded_job job;
 static struct analysis analysis;
 
@@ -64,6 +64,13 @@ static int close_job(void **state)
 }
 
 #define TEST(name) UNIT_TEST_WITH(name, open_job, close_job)
+
+/* Another job, for the next row of a table. */
+static void again(void)
+{
+    (void)close_job(NULL);
+    (void)open_job(NULL);
+}
 
 enum progress {
     WAITS,
@@ -114,29 +121,6 @@ static void expect(enum culprit_cause cause, int culprit, const char *words)
     }
 }
 
-TEST(test_nobody_waits)
-{
-    for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, OVER);
-    }
-    analyse();
-    expect(CULPRIT_NONE, -1, "no rank waits for another");
-}
-
-TEST(test_a_rank_has_not_submitted)
-{
-    for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 7, OVER);
-    }
-    submit(0, 1, 7, WAITS);
-    submit(2, 1, 7, WAITS);
-    analyse();
-    expect(CULPRIT_MISSING, 1,
-            "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
-            "since "
-            "30 s; it last submitted, 30 s ago, allreduce \"a\" of step 6");
-}
-
 /* As in any step, and when the engine is stuck, while a thread looks again and again. */
 TEST(test_what_the_engine_has_not_seen_is_as_old_as_the_wait_for_it)
 {
@@ -182,30 +166,6 @@ TEST(test_a_rank_has_left_one_out_and_gone_on)
             "30 s; it waits in tutti for allreduce \"a\" of step 7 since 30 s");
 }
 
-TEST(test_ranks_wait_for_each_other)
-{
-    submit(0, 0, 0, WAITS);
-    submit(1, 1, 0, WAITS);
-    submit(2, 0, 0, WAITS);
-    analyse();
-    assert_int_equal(analysis.cause, CULPRIT_ORDER);
-    assert_non_null(strstr(analysis.conclusion, "different orders"));
-}
-
-/* Who was told of a failure ends as well, and is not the cause. */
-TEST(test_the_rank_that_died_first)
-{
-    for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, r == 2 ? OVER : WAITS);
-        ranks[r].shared->header.process_state = 'X';
-        (void)strcpy(ranks[r].shared->header.process, "was killed by signal 9");
-    }
-    recorder_tell(&ranks[0], RECORDER_FAILURE, 1, "rank 2 is lost");
-    recorder_tell(&ranks[1], RECORDER_FAILURE, 1, "rank 2 is lost");
-    analyse();
-    expect(CULPRIT_GONE, 2, "was killed by signal 9");
-}
-
 /*
  * An error is the cause unless what was submitted later, by a program that knew of it, went
  * well: then a later failure is.
@@ -228,38 +188,30 @@ static void fail_and_go_on(const enum recorder_kind *then)
     analyse();
 }
 
-TEST(test_an_error_is_the_cause)
+/*
+ * What was on its way before the program knew does not deal with an error; a wait for it does, and
+ * so does a program that polls.
+ */
+TEST(test_an_error_is_the_cause_unless_it_was_dealt_with)
 {
-    static const enum recorder_kind nothing[] = { RECORDER_ERROR };
+    static const struct {
+        enum recorder_kind then[3];
+        enum culprit_cause cause;
+        const char *words;
+    } cases[] = {
+        { { RECORDER_ERROR }, CULPRIT_MISMATCH, "count differs" },
+        { { RECORDER_TAKEN, RECORDER_LEFT, RECORDER_ERROR }, CULPRIT_MISMATCH,
+                "count differs" },
+        { { RECORDER_LEFT, RECORDER_TAKEN, RECORDER_ERROR }, CULPRIT_FAILED,
+                "ValueError" },
+        { { RECORDER_TAKEN, RECORDER_ERROR }, CULPRIT_FAILED, "ValueError" },
+    };
 
-    fail_and_go_on(nothing);
-    expect(CULPRIT_MISMATCH, -1, "count differs");
-}
-
-TEST(test_what_was_submitted_before_the_program_knew_does_not_deal_with_an_error)
-{
-    static const enum recorder_kind on_its_way[] = { RECORDER_TAKEN, RECORDER_LEFT,
-        RECORDER_ERROR };
-
-    fail_and_go_on(on_its_way);
-    expect(CULPRIT_MISMATCH, -1, "count differs");
-}
-
-TEST(test_an_error_that_was_dealt_with_is_not_the_cause)
-{
-    static const enum recorder_kind told[] = { RECORDER_LEFT, RECORDER_TAKEN,
-        RECORDER_ERROR };
-
-    fail_and_go_on(told);
-    expect(CULPRIT_FAILED, -1, "ValueError");
-}
-
-TEST(test_a_program_that_polls_deals_with_an_error_without_a_wait)
-{
-    static const enum recorder_kind polls[] = { RECORDER_TAKEN, RECORDER_ERROR };
-
-    fail_and_go_on(polls);
-    expect(CULPRIT_FAILED, -1, "ValueError");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        again();
+        fail_and_go_on(cases[i].then);
+        expect(cases[i].cause, -1, cases[i].words);
+    }
 }
 
 TEST(test_a_rank_does_not_take_part_in_a_batch)
@@ -314,44 +266,36 @@ static void expect_slow(bool is_slow)
     char words[256] = "";
 
     assert_int_equal(
-            autopsy_slow_text(&job, &analysis, 1, words, sizeof words), is_slow);
+            lateness_text(&job.ranks[1], &analysis.lateness[1], words, sizeof words),
+            is_slow);
     if (is_slow) {
         assert_non_null(strstr(words,
                 " arrives 31 ms after the median of all in 90 % of the last 60 "
                 "batches"));
     }
-    assert_false(autopsy_slow_text(&job, &analysis, 0, words, sizeof words) ||
-            autopsy_slow_text(&job, &analysis, 2, words, sizeof words));
+    assert_false(
+            lateness_text(&job.ranks[0], &analysis.lateness[0], words, sizeof words) ||
+            lateness_text(&job.ranks[2], &analysis.lateness[2], words, sizeof words));
 }
 
+/* Not: late by turns, a few times, in batches that were submitted together, or at no cost. */
 TEST(test_the_rank_that_waits_least_is_slow)
 {
-    begin_batches(60, 100, 10, 31);
-    expect_slow(true);
-}
+    static const struct {
+        uint64_t count;
+        int step_ms;
+        uint64_t of;
+        int late_ms;
+        bool is_slow;
+    } cases[] = { { 60, 100, 10, 31, true }, { 60, 100, 2, 31, false },
+        { 29, 100, 10, 31, false }, { 60, 0, 10, 31, false },
+        { 60, 1000, 10, 2, false } };
 
-TEST(test_ranks_that_are_late_by_turns_are_not_slow)
-{
-    begin_batches(60, 100, 2, 31);
-    expect_slow(false);
-}
-
-TEST(test_a_rank_that_is_late_a_few_times_is_not_slow)
-{
-    begin_batches(29, 100, 10, 31);
-    expect_slow(false);
-}
-
-TEST(test_batches_that_were_submitted_together_count_once)
-{
-    begin_batches(60, 0, 10, 31);
-    expect_slow(false);
-}
-
-TEST(test_a_rank_that_costs_no_time_is_not_slow)
-{
-    begin_batches(60, 1000, 10, 2);
-    expect_slow(false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        again();
+        begin_batches(cases[i].count, cases[i].step_ms, cases[i].of, cases[i].late_ms);
+        expect_slow(cases[i].is_slow);
+    }
 }
 
 /* A batch that takes a second, for which the rank has waited half of one. */
@@ -404,12 +348,12 @@ TEST(test_where_the_time_of_a_rank_went)
     run_batch(0, 10, 108);
     note(RECORDER_TAKEN, 110);
     decode_all();
-    assert_true(autopsy_shares_text(&job.ranks[0], words, sizeof words));
+    assert_true(autopsy_time_text(&job.ranks[0], words, sizeof words));
     assert_string_equal(words,
             "of 10 s, 70 % outside tutti (batches moved in 20 %), 10 % in it while "
             "batches "
             "moved, 5 % in it for other ranks, 15 % in it otherwise");
-    assert_false(autopsy_shares_text(&job.ranks[1], words, sizeof words));
+    assert_false(autopsy_time_text(&job.ranks[1], words, sizeof words));
 }
 
 /* Rank r is on host r of "abc"; the link between two carries 100 MB/s, but where `slow` is "x>y". */
@@ -434,50 +378,33 @@ static void expect_links(const char *slow, double mbs, const char *expected)
         }
     }
     analyse();
-    assert_int_equal(
-            autopsy_links_text(&job, words, sizeof words), expected[0] != '\0');
+    assert_int_equal(links_text(&job, words, sizeof words), expected[0] != '\0');
     assert_string_equal(words, expected);
 }
 
-TEST(test_a_link_is_slow)
+TEST(test_slow_links_are_named)
 {
-    expect_links(
-            "b>c", 9.8, "the link from host b to host c carries 9.80 MB/s, others 100");
-}
+    static const struct {
+        const char *slow;
+        double mbs;
+        const char *words;
+    } cases[] = {
+        { "b>c", 9.8, "the link from host b to host c carries 9.80 MB/s, others 100" },
+        { "b>a b>c", 9.8, "the links from host b carry 9.80 MB/s, others 100" },
+        { "a>b c>b", 12, "the links to host b carry 12.0 MB/s, others 100" },
+        { "a>c c>a b>c c>b", 9.8, "the links of host c carry 9.80 MB/s, others 100" },
+        { "a>b b>c", 9.8,
+                "2 links between hosts are slow; the slowest, from host b to host c, "
+                "carries 9.80 MB/s, others 100" },
+        { "a>b b>a a>c c>a b>c c>b", 9.8,
+                "the links between hosts carry 9.80 MB/s, and 200 at the start" },
+        { "b>c", 250, "" },
+    };
 
-TEST(test_all_links_of_a_host_are_slow_one_way)
-{
-    expect_links("b>a b>c", 9.8, "the links from host b carry 9.80 MB/s, others 100");
-}
-
-TEST(test_all_links_to_a_host_are_slow)
-{
-    expect_links("a>b c>b", 12, "the links to host b carry 12.0 MB/s, others 100");
-}
-
-TEST(test_all_links_of_a_host_are_slow)
-{
-    expect_links(
-            "a>c c>a b>c c>b", 9.8, "the links of host c carry 9.80 MB/s, others 100");
-}
-
-TEST(test_links_of_several_hosts_are_slow)
-{
-    expect_links("a>b b>c", 9.8,
-            "2 links between hosts are slow; the slowest, from host b to host c, "
-            "carries "
-            "9.80 MB/s, others 100");
-}
-
-TEST(test_all_links_have_become_slow)
-{
-    expect_links("a>b b>a a>c c>a b>c c>b", 9.8,
-            "the links between hosts carry 9.80 MB/s, and 200 at the start");
-}
-
-TEST(test_links_that_differ_a_little_are_not_slow)
-{
-    expect_links("b>c", 250, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        again();
+        expect_links(cases[i].slow, cases[i].mbs, cases[i].words);
+    }
 }
 
 /* Cut anywhere, or with any byte changed, it is refused or read, and what is read is printed. */

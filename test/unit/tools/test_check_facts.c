@@ -64,26 +64,6 @@ UNIT_TEST(test_malformed_facts_are_refused)
     assert_non_null(strstr(tutti_last_error(), "seen_as"));
 }
 
-UNIT_TEST(test_unknown_facts_are_ignored)
-{
-    struct facts facts = { .port = 1 };
-
-    assert_int_equal(facts_take(&facts, "colour blue"), TUTTI_OK);
-    assert_int_equal(facts_take(&facts, "ports 2"), TUTTI_OK);
-    assert_int_equal(facts_take(&facts, ""), TUTTI_OK);
-    assert_int_equal(facts.port, 1);
-}
-
-UNIT_TEST(test_more_addresses_than_are_kept)
-{
-    struct facts facts = { .port = 0 };
-
-    for (int i = 0; i < FACTS_ADDRESSES_MAX + 3; i++) {
-        assert_int_equal(facts_take(&facts, "address 10.0.0.1"), TUTTI_OK);
-    }
-    assert_int_equal(facts.address_count, FACTS_ADDRESSES_MAX);
-}
-
 UNIT_TEST(test_starters_are_recognised)
 {
     static const struct {

@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "test/unit/unit.h"
-#include "tools/check/check_connect.h"
 #include "tools/check/host_findings.h"
 #include "tools/check/probe.h"
 
@@ -89,29 +88,6 @@ UNIT_TEST(test_nothing_is_said_of_a_good_host)
     assert_false(seen.findings.failed);
 }
 
-UNIT_TEST(test_steps_of_ssh)
-{
-    struct seen seen = silent_b(255, "ssh: Could not resolve hostname b");
-
-    expect(&seen, FINDING_ERROR, "ssh fails: ssh: Could not resolve", SSH_B "true");
-    (void)snprintf(seen.probe_host, sizeof seen.probe_host, "b.example");
-    (void)snprintf(seen.probe_port, sizeof seen.probe_port, "2222");
-    (void)snprintf(seen.probe, sizeof seen.probe, "the probe's words");
-    seen.probe_status = CONNECT_EXIT_UNRESOLVED;
-    expect(&seen, FINDING_ERROR, "the probe's words", "getent hosts b.example");
-    seen.probe_status = CONNECT_EXIT_UNREACHED;
-    expect(&seen, FINDING_ERROR, "sshd is not reached: the probe's words",
-            "/opt/tuttirun --check-connect b.example 2222");
-    seen = silent_b(255, "b: Permission denied (publickey).");
-    seen.probe_status = CONNECT_EXIT_OK;
-    expect(&seen, FINDING_ERROR,
-            "does not let us in without a question: b: Permission denied",
-            SSH_B "true");
-    seen = silent_b(255, "Host key verification failed.");
-    seen.probe_status = CONNECT_EXIT_OK;
-    expect(&seen, FINDING_ERROR, "add it to known_hosts", SSH_B "true");
-}
-
 UNIT_TEST(test_hosts_that_do_not_answer)
 {
     struct seen seen = silent_b(127, "sh: /opt/tuttirun: not found");
@@ -154,23 +130,6 @@ UNIT_TEST(test_other_programs)
             "/usr/bin/mpirun: No such file or directory");
     expect(&seen, FINDING_ERROR, "no MPI there: /usr/bin/mpirun: No such file",
             SSH_B "'/usr/bin/mpirun --version'");
-}
-
-UNIT_TEST(test_shared_memory)
-{
-    struct seen seen = host_b();
-
-    seen.facts.shm_bytes = UINT64_C(64) << 20;
-    seen.facts.shm_free = UINT64_C(64) << 20;
-    expect(&seen, FINDING_WARNING,
-            "64 MiB free of 64 MiB, and 2 ranks may want 128 MiB",
-            SSH_B "'df -h /dev/shm'");
-    /* Enough for one. */
-    seen.slots = 1;
-    host_findings_hosts((struct seen *const[]){ &seen }, 1, &yardstick);
-    assert_int_equal(seen.findings.count, 0);
-    seen.facts.shm_bytes = 0;
-    expect(&seen, FINDING_ERROR, "no /dev/shm", SSH_B "'df -h /dev/shm'");
 }
 
 UNIT_TEST(test_reading_the_memory_of_others)
@@ -225,67 +184,6 @@ UNIT_TEST(test_hosts_are_compared_with_each_other)
     assert_string_equal(b.findings.items[0].text, "it has 4 GPUs, a 8");
     findings_fini(&b.findings);
     findings_fini(&c.findings);
-}
-
-static void expect_pair(
-        enum agent_pair what, int number, const char *text, const char *command)
-{
-    struct seen a = host_b();
-    struct seen b = host_b();
-    const struct seen *const list[] = { &a, &b };
-    struct tried_pair pair = { .from = 0, .to = 1, .what = what, .number = number };
-    struct findings findings = { .items = NULL };
-
-    a.name = "localhost";
-    a.is_here = true;
-    host_findings_pair(list, &pair, &yardstick, &findings);
-    if (text == NULL) {
-        assert_int_equal(findings.count, 0);
-        return;
-    }
-    assert_int_equal(findings.count, 1);
-    assert_string_equal(findings.items[0].text, text);
-    assert_string_equal(findings.items[0].command, command);
-    findings_fini(&findings);
-}
-
-UNIT_TEST(test_connections)
-{
-    expect_pair(AGENT_PAIR_OK, 100, NULL, NULL);
-    expect_pair(AGENT_PAIR_FAILED, EHOSTUNREACH,
-            "localhost cannot connect to b (10.0.0.2 port 4000): No route to host",
-            "ip route get 10.0.0.2");
-    expect_pair(AGENT_PAIR_FAILED, ETIMEDOUT,
-            "localhost cannot connect to b (10.0.0.2 port 4000): Connection timed out; "
-            "is there a firewall between them?",
-            SSH_B "'/opt/tuttirun --check-listen 4000' & sleep 2; "
-                  "/opt/tuttirun --check-connect 10.0.0.2 4000");
-    expect_pair(AGENT_PAIR_STRANGER, 0,
-            "localhost reaches something else than b at 10.0.0.2: other hosts have "
-            "that "
-            "address, too; choose another network with --nic",
-            "ip route get 10.0.0.2");
-}
-
-UNIT_TEST(test_an_address_that_two_hosts_have)
-{
-    struct seen a = host_b();
-    struct seen b = host_b();
-    const struct seen *const list[] = { &a, &b };
-    struct tried_pair pair = {
-        .from = 0, .to = 1, .what = AGENT_PAIR_FAILED, .number = ECONNREFUSED
-    };
-    struct findings findings = { .items = NULL };
-
-    a.name = "a";
-    a.facts.address_count = 2;
-    (void)snprintf(a.facts.addresses[0], FACTS_ADDRESS_MAX, "10.0.0.1");
-    (void)snprintf(a.facts.addresses[1], FACTS_ADDRESS_MAX, "10.0.0.2");
-    host_findings_pair(list, &pair, &yardstick, &findings);
-    assert_int_equal(findings.count, 1);
-    assert_non_null(strstr(findings.items[0].text,
-            "a cannot connect to b at 10.0.0.2, which is an address of a, too"));
-    findings_fini(&findings);
 }
 
 UNIT_TEST(test_ways_to_a_host)
@@ -354,26 +252,4 @@ UNIT_TEST(test_configuration_of_ssh)
     assert_false(probe_take_line(&seen, "proxycommand nc %h %p"));
     assert_string_equal(seen.probe_host, "b.example");
     assert_string_equal(seen.probe_port, "2222");
-}
-
-UNIT_TEST(test_every_failing_allocation_is_noticed)
-{
-    uint64_t n = 0;
-    bool failed;
-
-    do {
-        struct seen seen = host_b();
-        struct seen *const list[] = { &seen };
-
-        seen.facts.shm_bytes = 0;
-        seen.facts.cma_errno = EPERM;
-        mem_fail_at(++n);
-        host_findings_hosts(list, 1, &yardstick);
-        mem_fail_at(0);
-        assert_int_equal(seen.findings.errors, 1); /* also when it cannot be shown */
-        failed = seen.findings.failed;
-        assert_int_equal(seen.findings.count, failed ? 1 : 2);
-        findings_fini(&seen.findings);
-    } while (failed);
-    assert_true(n > 8);
 }

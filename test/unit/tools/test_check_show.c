@@ -24,45 +24,6 @@ static void expect_text(const struct show_result *result, const char *expected)
     assert_string_equal(text, expected);
 }
 
-UNIT_TEST(test_columns_are_aligned)
-{
-    struct seen a = { .name = "a",
-        .has_facts = true,
-        .facts = facts,
-        .address = "10.0.0.1",
-        .answer_ms = 12.3,
-        .has_clock = true,
-        .offset_s = 0.0015,
-        .round_trip_s = 0.001 };
-    struct seen b = { .name = "longer",
-        .has_facts = true,
-        .facts = facts,
-        .is_here = true,
-        .answer_ms = 1234,
-        .has_clock = true,
-        .offset_s = -20 };
-    struct findings none = { .items = NULL };
-    const struct seen *const hosts[] = { &a, &b };
-    struct show_result result = { .hosts = hosts,
-        .host_count = 2,
-        .general = &none,
-        .pairs = 2,
-        .pairs_well = 2,
-        .pairs_ms = 1.26 };
-
-    b.facts.cma_errno = 1;
-    b.facts.gpus = 0;
-    b.facts.launcher[0] = '\0';
-    expect_text(&result,
-            "a       ok  10.0.0.1  12 ms    tuttirun 1.0.0  Open MPI 4.1.4  1 GPU   "
-            "shm 1.5 GiB  CMA     clock +1.5 ms\n"
-            "longer  ok  here      1234 ms  tuttirun 1.0.0  no MPI          no GPU  "
-            "shm 1.5 GiB  no CMA  clock -20.0 s\n"
-            "2 of 2 connections between hosts made, in 1.3 ms\n"
-            "all is well on 2 hosts\n");
-    assert_true(show_is_well(&result));
-}
-
 UNIT_TEST(test_findings_are_under_their_hosts)
 {
     struct seen a = { .name = "a" };

@@ -45,7 +45,7 @@ static int open_job(void **state)
         ranks[r].shared->header.start_real_ns = 0;
         (void)strcpy(ranks[r].shared->header.host, "a");
         for (int n = 0; n < NAMES; n++) {
-            struct recorder_place place = { .mark = NULL };
+            struct observed_name place = { .mark = NULL };
             const char name[] = { (char)('a' + n), '\0' };
 
             recorder_add_name(&ranks[r], &place,
@@ -181,25 +181,6 @@ TEST(test_each_moment_of_a_step_is_counted_once)
     expect_ms(step->parts[PART_OTHER], 0);
     expect_ms(step->parts[PART_COMPUTE], 100 - 32 - 40.0 / 3);
     expect_ms(step->hidden, 0);
-}
-
-TEST(test_the_straggler_is_named)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *file = open_memstream(&text, &len);
-
-    run_steps(20 * MS);
-    assert_int_equal(accounts.order[0], 1);
-    assert_int_equal(accounts.steps[0].slowest, 1);
-    trace_summary(file, &trace, &accounts);
-    (void)fclose(file);
-    assert_non_null(strstr(text, "40 steps (0 to 39)"));
-    assert_non_null(strstr(text, "  rank 1, 20.000 ms\n"));
-    assert_non_null(
-            strstr(text, "rank 1 on a: late for 40 of 40 batches, by 20.100 ms"));
-    assert_non_null(strstr(text, "Slow: rank 1 on a arrives 20.1 ms after"));
-    free(text);
 }
 
 TEST(test_what_is_left_out_is_no_step)

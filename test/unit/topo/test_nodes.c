@@ -203,26 +203,6 @@ UNIT_TEST(test_regular_placements_take_few_runs)
     }
 }
 
-UNIT_TEST(test_lack_of_memory_anywhere_is_reported)
-{
-    const struct job job = { .size = 5, .host = few_hosts, .cache = few_caches };
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-    uint64_t n;
-
-    for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
-        struct nodes nodes = { .size = 0 };
-        struct nodes caches = { .size = 0 };
-
-        mem_fail_at(n);
-        status = place(&job, &nodes, &caches);
-        mem_fail_at(0);
-        nodes_fini(&nodes);
-        nodes_fini(&caches);
-    }
-    assert_int_equal(status, TUTTI_OK);
-    assert_true(n > 30);
-}
-
 /* Whatever is cut or changed: refused, or a placement that can be used. */
 UNIT_TEST(test_damaged_placements_do_no_harm)
 {

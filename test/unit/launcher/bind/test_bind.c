@@ -147,41 +147,6 @@ UNIT_TEST(test_shares_never_overlap_nor_leave_what_is_allowed)
     }
 }
 
-/* Neither an NVSwitch nor the VGA adapter of a management controller is one. */
-UNIT_TEST(test_only_gpus_are_gpus)
-{
-    struct stage stage;
-
-    stage_open(&stage, "cpus", NULL);
-    assert_int_equal(stage.machine.gpus.count, 0);
-    stage_close(&stage);
-    stage_open(&stage, "nvidiaDGX2", NULL);
-    assert_int_equal(stage.machine.gpus.count, 16);
-    stage_close(&stage);
-}
-
-UNIT_TEST(test_a_plan_without_memory_fails_cleanly)
-{
-    static char *const none[] = { NULL };
-    struct stage stage;
-    int failures = 0;
-
-    stage_open(&stage, "cpus", NULL);
-    for (uint64_t n = 1; n < 64; n++) {
-        struct bind_plan plan;
-        tutti_status status;
-
-        mem_fail_at(n);
-        status = bind_plan_init(&plan, &stage.machine, 3, none);
-        mem_fail_at(0);
-        failures += status == TUTTI_ERR_NO_MEMORY ? 1 : 0;
-        assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
-        bind_plan_fini(&plan);
-    }
-    assert_true(failures >= 4);
-    stage_close(&stage);
-}
-
 /* Four GPUs, of which the driver has told the names. */
 static void make_gpus(struct gpus *gpus, enum gpu_vendor vendor)
 {
@@ -212,23 +177,6 @@ UNIT_CASES(test_lists_of_gpus_in_variables, "visible")
         out += sprintf(out, "%s%d", i > 0 ? " " : "[", visible.items[i].gpu);
     }
     (void)sprintf(out, "%s] by %s", visible.count > 0 ? "" : "[", visible.variable);
-}
-
-/* A part that nobody can place is near what every GPU of the host is near. */
-UNIT_TEST(test_an_unknown_part_is_near_all_gpus)
-{
-    char *const *environment = cases_words("CUDA_VISIBLE_DEVICES=MIG-1,MIG-2");
-    struct bind_plan plan;
-    struct stage stage;
-    char text[64];
-
-    stage_open(&stage, "p5en.48xl", NULL);
-    stage.machine.gpus.count = 3; /* those of node 0 */
-    assert_int_equal(bind_plan_init(&plan, &stage.machine, 2, environment), TUTTI_OK);
-    (void)hwloc_bitmap_list_snprintf(text, sizeof text, plan.places[1].cpus);
-    assert_string_equal(text, "24-47,120-143");
-    bind_plan_fini(&plan);
-    stage_close(&stage);
 }
 
 static void write_file(

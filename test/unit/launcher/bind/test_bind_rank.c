@@ -1,12 +1,10 @@
 /*
- * A rank takes its place: on the machine that runs the test, where the effect is looked
- * at, and on others, where it is in the variables.
+ * A rank takes its place on machines that are pretended: what its variables tell the program.
  */
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
 #include "test/unit/launcher/bind/stage.h"
@@ -36,8 +34,6 @@ static int restore(void **state)
     return sched_setaffinity(0, sizeof cpus_at_start, &cpus_at_start);
 }
 
-#define RANK_TEST(name) UNIT_TEST_WITH(name, remember_cpus, restore)
-
 /* hwloc reads the variable itself; bind_rank() looks at the rank's. */
 static void pretend(const char *machine, struct arguments *environment)
 {
@@ -55,73 +51,6 @@ static void pretend(const char *machine, struct arguments *environment)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(setenv("HWLOC_XMLFILE", recorded, 1), 0);
     arguments_set(environment, "HWLOC_XMLFILE", recorded);
-}
-
-static cpu_set_t cpus_now(void)
-{
-    cpu_set_t now;
-
-    assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
-    return now;
-}
-
-static int cores_here(void)
-{
-    hwloc_topology_t topology;
-    int cores;
-
-    assert_int_equal(hwloc_topology_init(&topology), 0);
-    assert_int_equal(hwloc_topology_load(topology), 0);
-    cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
-    hwloc_topology_destroy(topology);
-    return cores;
-}
-
-static void bind_as(int index, int count, const char *expected_start)
-{
-    const struct bind_request request = { .index = index, .count = count };
-    struct arguments environment = { .items = NULL };
-    char text[BIND_TEXT_MAX];
-
-    assert_int_equal(bind_rank(&request, &environment, text), TUTTI_OK);
-    assert_memory_equal(text, expected_start, strlen(expected_start));
-    assert_non_null(environment_get(environment.items, "OMP_NUM_THREADS"));
-    arguments_fini(&environment);
-}
-
-RANK_TEST(test_the_shares_of_this_machine_are_all_its_threads)
-{
-    int count = cores_here();
-    cpu_set_t all, both;
-
-    CPU_ZERO(&all);
-    for (int index = 0; index < count; index++) {
-        cpu_set_t mine;
-
-        bind_as(index, count, "1 core (cpus ");
-        mine = cpus_now();
-        CPU_AND(&both, &mine, &all);
-        assert_int_equal(CPU_COUNT(&both), 0);
-        CPU_OR(&all, &all, &mine);
-        assert_int_equal(restore(NULL), 0);
-    }
-    assert_true(CPU_EQUAL(&all, &cpus_at_start));
-}
-
-/* What a parent bound is the limit: a share of one core is that core. */
-RANK_TEST(test_a_bound_parent_is_never_left)
-{
-    int count = cores_here();
-    cpu_set_t before, after;
-
-    bind_as(count - 1, count, "1 core (cpus ");
-    before = cpus_now();
-    bind_as(0, 1, "1 core (cpus ");
-    after = cpus_now();
-    assert_true(CPU_EQUAL(&before, &after));
-    bind_as(1, 2, "not bound: 2 ranks, 1 core");
-    after = cpus_now();
-    assert_true(CPU_EQUAL(&before, &after));
 }
 
 /* The variables that a rank has, and which it has not, behind what is said. */
@@ -164,24 +93,4 @@ UNIT_CASES(test_variables_tell_the_program, "variables")
     }
     arguments_fini(&environment);
     assert_int_equal(restore(NULL), 0);
-}
-
-RANK_TEST(test_no_memory_is_an_error)
-{
-    const struct bind_request request = { .index = 0, .count = 1 };
-    int failures = 0;
-
-    for (uint64_t n = 1; n < 16; n++) {
-        struct arguments environment = { .items = NULL };
-        char text[BIND_TEXT_MAX] = "";
-        tutti_status status;
-
-        mem_fail_at(n);
-        status = bind_rank(&request, &environment, text);
-        mem_fail_at(0);
-        assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
-        failures += status == TUTTI_OK ? 0 : 1;
-        arguments_fini(&environment);
-    }
-    assert_true(failures >= 5);
 }

@@ -1,7 +1,6 @@
 /*
  * What the end of a generation means for the next one, and which hosts that gets.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -84,23 +83,6 @@ static void tear_down(struct play *play)
     members_fini(&play->members);
 }
 
-UNIT_TEST(test_ends_are_told_apart)
-{
-    struct play play;
-
-    set_up(&play, CAUSE_NONE, -1);
-    assert_int_equal(judge_end(&play.facts), JUDGE_FINISHED);
-    play.items[1].leaves = true;
-    assert_int_equal(judge_end(&play.facts), JUDGE_LEFT);
-    play.cause = (struct cause){ .kind = CAUSE_RANK, .rank = 2 };
-    assert_int_equal(judge_end(&play.facts), JUDGE_FAILED);
-    play.items[2].end = RANK_END_EXEC; /* it will not run the next time either */
-    assert_int_equal(judge_end(&play.facts), JUDGE_FATAL);
-    play.cause = (struct cause){ .kind = CAUSE_SIGNAL, .rank = -1 };
-    assert_int_equal(judge_end(&play.facts), JUDGE_FATAL);
-    tear_down(&play);
-}
-
 UNIT_TEST(test_the_host_of_the_rank_is_blamed)
 {
     struct play play;
@@ -160,22 +142,6 @@ static void expect(const struct members *members, int most, int64_t now, int ran
     assert_string_equal(text, hosts);
     mem_free(text);
     host_list_fini(&list);
-}
-
-UNIT_TEST(test_hosts_keep_their_order)
-{
-    struct members members = { .items = NULL };
-
-    update(&members, "a:2,b:2");
-    expect(&members, 100, 0, 4, "a:2,b:2");
-    update(&members, "c:1,b:3,a:2");
-    expect(&members, 100, 0, 6, "a:2,b:3,c:1");
-    expect(&members, 3, 0, 3, "a:2,b:1");
-    update(&members, "c:1,b:3");
-    expect(&members, 100, 0, 4, "b:3,c:1");
-    update(&members, "a:2,b:3");
-    expect(&members, 100, 0, 5, "a:2,b:3");
-    members_fini(&members);
 }
 
 UNIT_TEST(test_a_host_that_fails_repeatedly_is_left_out_for_good)

@@ -1,12 +1,10 @@
 /*
  * What a supervisor does with a rank's output, and how it knows how the rank has ended.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "launcher/arguments.h"
 #include "launcher/exec/lines.h"
@@ -114,21 +112,6 @@ UNIT_TEST(test_of_updates_the_latest_is_shown_now_and_then)
     lines_fini(&lines);
 }
 
-UNIT_TEST(test_a_line_without_end_is_cut_once)
-{
-    static char bytes[LINES_MAX * 2];
-    struct lines lines;
-
-    memset(bytes, 'x', sizeof bytes);
-    begin(&lines);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    lines_feed(&lines, "\nnext\n", 6, 0);
-    assert_int_equal(shown.len, LINES_MAX + strlen(" [cut]\nnext\n"));
-    assert_string_equal(shown.text + LINES_MAX, " [cut]\nnext\n");
-    lines_fini(&lines);
-}
-
 UNIT_TEST(test_a_cut_keeps_characters_whole)
 {
     static const char *const characters[] = { "\xc3\xbc", "\xe2\x82\xac",
@@ -152,84 +135,6 @@ UNIT_TEST(test_a_cut_keeps_characters_whole)
             lines_fini(&lines);
         }
     }
-}
-
-UNIT_TEST(test_bytes_that_are_no_characters_stay)
-{
-    static char bytes[LINES_MAX + 1];
-    struct lines lines;
-
-    memset(bytes, '\x80', sizeof bytes);
-    begin(&lines);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    assert_string_equal(shown.text + LINES_MAX, " [cut]\n");
-    lines_fini(&lines);
-}
-
-UNIT_TEST(test_an_update_is_not_shown_after_its_line)
-{
-    static char bytes[LINES_MAX + 1];
-    struct lines lines;
-
-    memset(bytes, 'y', sizeof bytes);
-    begin(&lines);
-    lines_feed(&lines, "1%\r2%\r", 6, 0);
-    lines_feed(&lines, bytes, sizeof bytes, 0);
-    lines_feed(&lines, "\nnext\n", 6, 0);
-    assert_int_equal(shown.len, LINES_MAX + strlen("1%\n [cut]\nnext\n"));
-    assert_string_equal(shown.text + shown.len - 6, "\nnext\n");
-    lines_fini(&lines);
-}
-
-UNIT_TEST(test_bytes_are_written_as_they_are)
-{
-    char parent[PATH_MAX];
-    char folder[PATH_MAX];
-    char text[16] = "";
-    struct log_file log;
-    struct root root;
-    FILE *file;
-
-    root_make(&root);
-    (void)snprintf(parent, sizeof parent, "%s/deep/logs", root.path);
-    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
-    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
-    assert_int_equal(log_file_open(&log, folder, "stdout"), TUTTI_OK);
-    assert_int_equal(log_file_write(&log, "a\0\r", 3), TUTTI_OK);
-    assert_int_equal(log_file_write(&log, "b", 1), TUTTI_OK);
-    log_file_close(&log);
-    assert_non_null(strstr(log.path, "/deep/logs/rank.12/stdout"));
-    file = fopen(log.path, "r");
-    assert_non_null(file);
-    assert_int_equal(fread(text, 1, sizeof text, file), 4);
-    assert_memory_equal(text, "a\0\rb", 4);
-    (void)fclose(file);
-    root_remove(&root);
-}
-
-UNIT_TEST(test_a_full_disk_is_said_once)
-{
-    struct log_file log;
-
-    if (access("/dev/full", W_OK) != 0) {
-        skip();
-    }
-    assert_int_equal(log_file_open(&log, "/dev", "full"), TUTTI_OK);
-    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/dev/full"));
-    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
-}
-
-UNIT_TEST(test_what_cannot_be_made_is_named)
-{
-    char folder[PATH_MAX];
-    struct log_file log;
-
-    assert_int_equal(logs_make_folder("/dev/null/logs", 0, folder), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/dev/null"));
-    assert_int_equal(log_file_open(&log, "/dev/null", "stdout"), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/dev/null/stdout"));
-    assert_int_equal(log.fd, -1);
 }
 
 UNIT_CASES(test_each_generation_has_its_place, "generations")
@@ -300,25 +205,6 @@ UNIT_CASES(test_stats_of_processes, "stat")
     }
 }
 
-UNIT_TEST(test_an_entry_is_matched_whole)
-{
-    static const char environment[] = "A=1\0JOB=x.1\0JOB=x.12\0XJOB=x.3";
-
-    assert_true(procs_has_entry(environment, sizeof environment, "A=1"));
-    assert_true(procs_has_entry(environment, sizeof environment, "JOB=x.12"));
-    assert_true(procs_has_entry(environment, sizeof environment, "XJOB=x.3"));
-    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x.3"));
-    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x."));
-    assert_false(procs_has_entry(environment, sizeof environment - 1, "XJOB=x.3"));
-    assert_false(procs_has_entry(environment, 0, "A=1"));
-}
-
-UNIT_TEST(test_this_process_is_running)
-{
-    assert_int_equal(process_state(getpid()), 'R');
-    assert_int_equal(process_state(0x7fffffff), 0);
-}
-
 UNIT_CASES(test_ranks_of_each_starter, "ranks")
 {
     struct rank_place rank = rank_read(cases_words(in));
@@ -347,33 +233,6 @@ UNIT_TEST(test_horovod_is_told_what_is_known)
     arguments_fini(&list);
 }
 
-UNIT_TEST(test_without_a_limit_all_passes)
-{
-    struct rate rate;
-
-    rate_init(&rate, 0, 0);
-    for (int i = 0; i < 1000; i++) {
-        assert_true(rate_take(&rate, 1 << 20, 0));
-    }
-    assert_true(rate_due(&rate) == INT64_MAX);
-}
-
-UNIT_TEST(test_what_is_too_much_is_counted)
-{
-    struct rate rate;
-    int passed = 0;
-
-    rate_init(&rate, 1000, 5);
-    for (int i = 0; i < 30; i++) {
-        passed += rate_take(&rate, 100, 5) ? 1 : 0;
-    }
-    assert_int_equal(passed, 10);
-    assert_true(rate_due(&rate) == 5 + second);
-    assert_int_equal(rate_take_dropped(&rate), 20);
-    assert_int_equal(rate_take_dropped(&rate), 0);
-    assert_true(rate_due(&rate) == INT64_MAX);
-}
-
 UNIT_TEST(test_credit_returns_with_time_up_to_a_second)
 {
     static const struct {
@@ -398,30 +257,6 @@ UNIT_TEST(test_credit_returns_with_time_up_to_a_second)
     }
 }
 
-UNIT_TEST(test_a_line_longer_than_the_limit_passes_alone)
-{
-    struct rate rate;
-
-    rate_init(&rate, 1000, 0);
-    assert_true(rate_take(&rate, 3000, 0));
-    assert_false(rate_take(&rate, 1, second));
-    assert_true(rate_take(&rate, 1, 3 * second + 1));
-}
-
-/* Many small steps must add up to the same credit as a large one. */
-UNIT_TEST(test_small_steps_of_time_lose_no_credit)
-{
-    struct rate rate;
-    int passed = 0;
-
-    rate_init(&rate, 1000, 0);
-    assert_true(rate_take(&rate, 1000, 0));
-    for (int64_t now = 0; now <= second; now += second / 2500) {
-        passed += rate_take(&rate, 100, now) ? 1 : 0;
-    }
-    assert_in_range(passed, 5, 10);
-}
-
 UNIT_TEST(test_the_last_lines_are_kept)
 {
     static struct tail tail;
@@ -440,21 +275,6 @@ UNIT_TEST(test_the_last_lines_are_kept)
     assert_int_equal(tail.count, LINK_TAIL_LINES);
     assert_int_equal(tail.len, len);
     assert_memory_equal(tail.text, expected, len);
-}
-
-UNIT_TEST(test_long_lines_push_out_more_than_one)
-{
-    static struct tail tail;
-    static char line[LINK_TAIL_MAX];
-
-    memset(line, 'x', sizeof line);
-    line[sizeof line - 1] = '\n';
-    tail_add(&tail, "a\n", 2);
-    tail_add(&tail, "b\n", 2);
-    tail_add(&tail, line + 2, sizeof line - 2);
-    assert_int_equal(tail.count, 2);
-    assert_memory_equal(tail.text, "b\nx", 3);
-    assert_int_equal(tail.len, LINK_TAIL_MAX);
 }
 
 UNIT_TEST(test_of_a_line_that_is_too_long_the_end_is_kept)

@@ -31,21 +31,6 @@ UNIT_CASES(test_lists, "list")
     show(&list, host_list_parse(&list, in), out);
 }
 
-UNIT_TEST(test_names_longer_than_dns_allows_are_refused)
-{
-    struct host_list list = { .hosts = NULL };
-    char text[HOST_NAME_LIMIT + 3];
-
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    assert_int_equal(host_list_parse(&list, text), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "too long"));
-    text[0] = '[';
-    text[sizeof text - 2] = ']';
-    assert_int_equal(host_list_parse(&list, text), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "too long"));
-}
-
 /* Reads a hostfile with these bytes; an error names it. */
 static tutti_status read_bytes(struct host_list *list, const void *bytes, size_t len)
 {
@@ -67,22 +52,6 @@ UNIT_CASES(test_hostfiles, "hostfile")
     struct host_list list = { .hosts = NULL };
 
     show(&list, read_bytes(&list, in, len), out);
-}
-
-UNIT_TEST(test_hostfiles_that_cannot_be_read)
-{
-    struct host_list list = { .hosts = NULL };
-    char line[5000];
-
-    memset(line, ' ', sizeof line);
-    line[0] = 'a';
-    assert_int_equal(read_bytes(&list, line, sizeof line), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), ":1:"));
-    assert_non_null(strstr(tutti_last_error(), "too long"));
-    assert_int_equal(host_list_read(&list, "./not-there"), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "./not-there"));
-    assert_int_equal(host_list_read(&list, "."), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "directory"));
 }
 
 UNIT_TEST(test_large_lists_keep_their_order_and_add_slots)
@@ -110,26 +79,6 @@ UNIT_TEST(test_large_lists_keep_their_order_and_add_slots)
     assert_null(host_list_add(&copy, "node0", 4));
     assert_string_equal(copy.hosts[HOSTS_LIMIT - 1].name, "node0");
     host_list_fini(&copy);
-}
-
-UNIT_TEST(test_a_host_that_comes_alone_is_a_name)
-{
-    static const struct {
-        const char *name;
-        int slots;
-        const char *says;
-    } wrong[] = { { "a:2", 1, "no ':'" }, { "a b", 1, "letters" },
-        { "-o", 1, "letters" }, { "a", -1, "slots are" }, { "a", 65537, "slots are" } };
-    struct host_list list = { .hosts = NULL };
-
-    assert_null(host_list_add(&list, "[::1]", 2));
-    assert_string_equal(list.hosts[0].name, "::1");
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_non_null(strstr(
-                host_list_add(&list, wrong[i].name, wrong[i].slots), wrong[i].says));
-    }
-    assert_int_equal(list.count, 1);
-    host_list_fini(&list);
 }
 
 UNIT_TEST(test_entries_without_a_number_stand_for_as_many_slots_as_is_said)
@@ -179,25 +128,4 @@ UNIT_CASES(test_numbers_of_slurm, "numbers of Slurm")
     for (size_t i = 0; i < hosts; i++) {
         (void)sprintf(out + strlen(out), "%s%d", i > 0 ? " " : "", counts[i]);
     }
-}
-
-UNIT_TEST(test_the_limits_of_slurms_lists)
-{
-    struct arguments names = { .items = NULL };
-    char text[2000];
-
-    (void)snprintf(text, sizeof text, "n[1-%d]", HOSTS_LIMIT);
-    assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_OK);
-    assert_int_equal(names.count, HOSTS_LIMIT);
-    arguments_fini(&names);
-    (void)snprintf(text, sizeof text, "n[1-%d],m", HOSTS_LIMIT);
-    assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_ERR_INVALID);
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_ERR_INVALID);
-    text[HOST_NAME_LIMIT - 1] = '\0';
-    assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_OK);
-    arguments_fini(&names);
-    memcpy(text + HOST_NAME_LIMIT - 2, "[10]", 5);
-    assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_ERR_INVALID);
 }

@@ -16,7 +16,6 @@
 #include "test/unit/launcher/cases.h"
 
 #define MS INT64_C(1000000)
-#define S (1000 * MS)
 
 /* A rank as "exit=3;running;at=5": how it ended, and what else is known; it has parts of the text. */
 static struct rank read_rank(char *text)
@@ -99,21 +98,6 @@ UNIT_CASES(test_whom_a_stall_is_due_to, "whom a stall is due to")
     (void)sprintf(out, "%d", with_ranks(in, absentee_of_1));
 }
 
-UNIT_TEST(test_states)
-{
-    enum job_state job = JOB_PLANNED;
-
-    job_advance(&job, JOB_SPAWNING);
-    job_advance(&job, JOB_RUNNING);
-    assert_true(job_may_advance(job, JOB_STOPPING));
-    assert_true(job_may_advance(job, JOB_DONE));
-    assert_false(job_may_advance(job, JOB_FAILED));
-    assert_false(job_may_advance(job, JOB_SPAWNING));
-    assert_false(job_may_advance(JOB_SPAWNING, JOB_DONE));
-    assert_false(job_may_advance(JOB_DONE, JOB_STOPPING));
-    assert_false(job_may_advance(JOB_STOPPING, JOB_DONE));
-}
-
 UNIT_CASES(test_lists_of_ranks, "lists of ranks")
 {
     char *fields[CASES_FIELDS];
@@ -142,16 +126,6 @@ UNIT_CASES(test_who_called_mpi_abort, "MPI_Abort")
     }
 }
 
-UNIT_TEST(test_the_end_of_the_text_is_the_end)
-{
-    static const char text[] = "MPI_ABORT was invoked on rank 12";
-    struct abort_words words = { .rank = 0 };
-
-    abort_words_take(&words, text, sizeof text - 2);
-    assert_true(words.has_rank);
-    assert_int_equal(words.rank, 1);
-}
-
 UNIT_CASES(test_marks, "marks")
 {
     struct console console = { .has_prefix = false };
@@ -171,34 +145,6 @@ UNIT_CASES(test_marks, "marks")
     (void)sprintf(out, "|%s|", mark);
 }
 
-UNIT_TEST(test_times_in_marks)
-{
-    const struct console since = { .timestamps = JOB_TIMESTAMPS_SECONDS,
-        .start = 10 * S };
-    const struct console iso = {
-        .timestamps = JOB_TIMESTAMPS_ISO, .epoch = 1000000000 * S, .has_prefix = true
-    };
-    struct console_origin origin = { .host = "a", .time = 72 * S + S / 2 };
-    char text[CONSOLE_MARK_MAX];
-
-    (void)console_mark(&since, &origin, text);
-    assert_string_equal(text, "   62.500 ");
-    origin.time = 7 * S + 25 * MS;
-    (void)console_mark(&iso, &origin, text);
-    assert_string_equal(text, "2001-09-09T01:46:47.025Z [0] ");
-}
-
-static size_t read_all(int fd, char *text, size_t capacity)
-{
-    size_t len = 0;
-    ssize_t done;
-
-    while (len < capacity && (done = read(fd, text + len, capacity - len)) > 0) {
-        len += (size_t)done;
-    }
-    return len;
-}
-
 /* A console whose stdout is a pipe that takes what it can and no more. */
 static void open_pipe(struct console *console, int ends[2])
 {
@@ -209,54 +155,6 @@ static void open_pipe(struct console *console, int ends[2])
         .has_prefix = true,
         .rank_width = 1,
     };
-}
-
-UNIT_TEST(test_each_line_is_marked)
-{
-    static const char lines[] = "one\ntwo\n";
-    const struct console_origin origin = { .rank = 4, .host = "a" };
-    struct console console;
-    char text[64];
-    int ends[2];
-    size_t len;
-
-    open_pipe(&console, ends);
-    console_lines(&console, 1, &origin, lines, strlen(lines));
-    console_close(&console);
-    len = read_all(ends[0], text, sizeof text);
-    assert_int_equal(len, strlen("[4] one\n[4] two\n"));
-    assert_memory_equal(text, "[4] one\n[4] two\n", len);
-    (void)close(ends[0]);
-}
-
-UNIT_TEST(test_what_cannot_be_written_waits)
-{
-    static char line[1000];
-    static char text[1 << 18];
-    const struct console_origin origin = { .rank = 4, .host = "a" };
-    struct console console;
-    size_t sent = 0;
-    size_t came = 0;
-    int ends[2];
-
-    memset(line, 'x', sizeof line - 1);
-    line[sizeof line - 1] = '\n';
-    open_pipe(&console, ends);
-    while (!console_is_full(&console)) {
-        console_lines(&console, 1, &origin, line, sizeof line);
-        sent += sizeof line + strlen("[4] ");
-    }
-    assert_true(console_waits(&console, 0));
-    assert_true(sent > CONSOLE_FULL);
-    while (console_waits(&console, 0)) {
-        came += read_all(ends[0], text, sizeof text);
-        console_flush(&console);
-    }
-    came += read_all(ends[0], text, sizeof text);
-    assert_int_equal(came, sent);
-    assert_false(console_is_full(&console));
-    console_close(&console);
-    (void)close(ends[0]);
 }
 
 UNIT_TEST(test_memory_has_a_limit)
@@ -308,33 +206,4 @@ UNIT_TEST(test_lines_are_put_together)
     assert_string_equal(launcher_output_line(&launcher_output, 0), "one");
     assert_string_equal(launcher_output_line(&launcher_output, 1), "[1mtwo");
     assert_string_equal(launcher_output_line(&launcher_output, 2), "last");
-}
-
-UNIT_TEST(test_the_last_are_kept)
-{
-    static struct launcher_output launcher_output;
-    char text[16];
-    int count = 0;
-
-    for (int i = 0; i < LAUNCHER_OUTPUT_LINES + 7; i++) {
-        (void)snprintf(text, sizeof text, "%d\n", i);
-        add(&launcher_output, text, &count);
-    }
-    assert_int_equal(launcher_output_kept(&launcher_output), LAUNCHER_OUTPUT_LINES);
-    assert_string_equal(launcher_output_line(&launcher_output, 0), "7");
-    assert_string_equal(
-            launcher_output_line(&launcher_output, LAUNCHER_OUTPUT_LINES - 1), "106");
-}
-
-UNIT_TEST(test_long_lines_are_cut)
-{
-    static struct launcher_output launcher_output;
-    int count = 0;
-
-    for (int i = 0; i < 2 * LAUNCHER_OUTPUT_LINE_MAX; i++) {
-        add(&launcher_output, "x", &count);
-    }
-    add(&launcher_output, "\n", &count);
-    assert_int_equal(strlen(launcher_output_line(&launcher_output, 0)),
-            LAUNCHER_OUTPUT_LINE_MAX - 1);
 }

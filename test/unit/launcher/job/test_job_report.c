@@ -106,51 +106,6 @@ UNIT_TEST(test_text)
     ranks_fini(&ranks);
 }
 
-/* What the platform shows is the beginning: the cause comes first. */
-UNIT_TEST(test_a_failure_for_the_platform)
-{
-    struct ranks ranks;
-    const struct cause cause = { .kind = CAUSE_RANK, .rank = 3, .text = "why" };
-    const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
-    char path[] = "/tmp/test_job_report.XXXXXX";
-    char text[TEXT_MAX] = "";
-    int fd = mkstemp(path);
-
-    assert_true(fd >= 0);
-    set_up(&ranks);
-    assert_int_equal(report_failure(&facts, path), TUTTI_OK);
-    assert_true(read(fd, text, sizeof text - 1) > 0);
-    assert_string_equal(text,
-            "why\n"
-            "  its last words:\n"
-            "  | a?[31m\n"
-            "  | \n"
-            "  | b\n"
-            "  its log: /logs/rank/stderr\n");
-    (void)close(fd);
-    (void)unlink(path);
-    assert_int_equal(report_failure(&facts, "/no/folder/failure"), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/no/folder/failure"));
-    ranks_fini(&ranks);
-}
-
-UNIT_TEST(test_a_lost_host)
-{
-    struct ranks ranks;
-    const struct cause cause = { .kind = CAUSE_RANK, .rank = 0 };
-    const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
-    char text[CAUSE_TEXT_MAX];
-
-    assert_int_equal(ranks_init(&ranks, 1), TUTTI_OK);
-    join(&ranks, 0, "a");
-    ranks_lose(&ranks, 0, RANK_END_SILENT, 2 * S, "host a was not heard for 3.0 s");
-    report_rank(&facts, 0, text);
-    assert_string_equal(text,
-            "rank 0 fell silent, pid 100, 2.0 s after the start: host a was not heard "
-            "for 3.0 s");
-    ranks_fini(&ranks);
-}
-
 UNIT_TEST(test_json)
 {
     struct ranks ranks;
@@ -199,12 +154,6 @@ static tutti_status write_empty(const char *path)
     return report_write(&facts, path);
 }
 
-UNIT_TEST(test_a_report_that_cannot_be_written)
-{
-    assert_int_equal(write_empty("/nowhere/at/all/report"), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "/nowhere/at/all/report"));
-}
-
 UNIT_TEST(test_a_device_is_not_replaced)
 {
     char folder[] = "/tmp/test_job_report.XXXXXX";
@@ -219,32 +168,4 @@ UNIT_TEST(test_a_device_is_not_replaced)
     assert_string_equal(target, "/dev/null");
     (void)unlink(path);
     (void)rmdir(folder);
-}
-
-UNIT_TEST(test_lists)
-{
-    struct ranks ranks;
-    char text[64];
-    char brief[48];
-
-    assert_int_equal(ranks_init(&ranks, RANKS), TUTTI_OK);
-    assert_int_equal(ranks_list(&ranks, rank_is_absent, text, sizeof text), RANKS);
-    assert_string_equal(text, "0-11");
-    join(&ranks, 1, "a");
-    join(&ranks, 5, "a");
-    assert_false(ranks_have_hosts(&ranks));
-    join(&ranks, 6, "b");
-    assert_true(ranks_have_hosts(&ranks));
-    assert_int_equal(ranks_list(&ranks, rank_is_absent, text, sizeof text), RANKS - 3);
-    assert_string_equal(text, "0,2-4,7-11");
-    assert_int_equal(ranks_list(&ranks, rank_is_running, text, sizeof text), 3);
-    assert_string_equal(text, "1,5-6");
-    for (int i = 0; i < RANKS; i += 2) {
-        if (ranks.items[i].state == RANK_ABSENT) {
-            join(&ranks, i, "a");
-        }
-    }
-    assert_int_equal(ranks_list(&ranks, rank_is_absent, brief, 40), 4);
-    assert_string_equal(brief, "3,7,9,11");
-    ranks_fini(&ranks);
 }

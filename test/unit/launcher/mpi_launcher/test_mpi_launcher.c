@@ -178,49 +178,6 @@ UNIT_CASES(test_words_that_starters_would_split_are_refused,
     unmake(&made);
 }
 
-/* Up to 64 hosts are reached by mpirun itself, more over a tree. */
-UNIT_TEST(test_openmpi_reaches_many_hosts_over_a_tree)
-{
-    static char flags[65 * 8] = "-H n0";
-    static char line[CASES_OUT];
-
-    for (int i = 1; i < 65; i++) {
-        struct made made;
-
-        (void)sprintf(flags + strlen(flags), ",n%d", i);
-        (void)sprintf(line, "%s p", flags);
-        make(&made, "", "", line);
-        assert_int_equal(launch_build(&launcher_openmpi, &made.options, &made.facts,
-                                 &made.command),
-                TUTTI_OK);
-        show(&made.command.words, line);
-        assert_int_equal(strstr(line, "no_tree_spawn") != NULL, i < 64);
-        unmake(&made);
-    }
-}
-
-UNIT_TEST(test_every_failing_allocation_is_reported)
-{
-    for (size_t i = 1; i < LAUNCHERS; i++) {
-        uint64_t n = 0;
-        tutti_status status;
-        struct made made;
-
-        make(&made, launchers[i].kind == MPI_KIND_SRUN ? "slurm" : "", "",
-                "-H a:2,b:1 -x A=1 --supervise on p");
-        do {
-            mem_fail_at(++n);
-            status = launch_build(
-                    launchers[i].launcher, &made.options, &made.facts, &made.command);
-            mem_fail_at(0);
-            launch_command_fini(&made.command);
-            assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
-        } while (status != TUTTI_OK);
-        assert_true(n > 10);
-        unmake(&made);
-    }
-}
-
 UNIT_CASES(test_ranks_fill_slots_in_order, "spread")
 {
     struct host_list hosts = { .hosts = NULL };
@@ -262,19 +219,6 @@ UNIT_CASES(test_versions_tell_the_starter, "versions")
 UNIT_CASES(test_names_tell_the_starter, "names")
 {
     (void)strcpy(out, name_of(detect_by_name(in)));
-}
-
-UNIT_TEST(test_names_of_links_tell_it_too)
-{
-    struct root root;
-    char path[64];
-
-    root_make(&root);
-    root_write(&root, "/orterun", "", 0755);
-    (void)snprintf(path, sizeof path, "%s/link", root.path);
-    assert_int_equal(symlink("orterun", path), 0);
-    assert_ptr_equal(detect_by_name(path), &launcher_openmpi);
-    root_remove(&root);
 }
 
 /* What is asked, and the folder that is PATH. */

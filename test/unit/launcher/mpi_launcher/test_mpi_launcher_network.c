@@ -8,7 +8,6 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/arguments.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
@@ -101,22 +100,6 @@ UNIT_CASES(test_routes_choose_a_network_that_has_all_hosts, "routes")
     out[strlen(out) - (choice.interface[0] == '\0' ? 1 : 0)] = '\0';
 }
 
-UNIT_TEST(test_hosts_here_get_loopback_only)
-{
-    char addresses[4][NETWORK_ADDRESS_MAX];
-    struct host_list hosts = { .hosts = NULL };
-    size_t count = 0;
-
-    assert_int_equal(network_addresses(&hosts, NULL, addresses, 4, &count), TUTTI_OK);
-    assert_int_equal(count, 1);
-    assert_string_equal(addresses[0], "127.0.0.1");
-    assert_int_equal(host_list_parse(&hosts, "localhost:2,127.0.0.1"), TUTTI_OK);
-    assert_int_equal(network_addresses(&hosts, NULL, addresses, 4, &count), TUTTI_OK);
-    assert_int_equal(count, 1);
-    assert_string_equal(addresses[0], "127.0.0.1");
-    host_list_fini(&hosts);
-}
-
 UNIT_TEST(test_other_hosts_never_get_loopback_first)
 {
     char addresses[4][NETWORK_ADDRESS_MAX];
@@ -135,44 +118,6 @@ UNIT_TEST(test_other_hosts_never_get_loopback_first)
     assert_int_equal(strcmp(addresses[0], "127.0.0.1") == 0, outside == 0);
     assert_in_range(count, 1, 4);
     host_list_fini(&hosts);
-}
-
-UNIT_TEST(test_nic_decides_addresses)
-{
-    char addresses[4][NETWORK_ADDRESS_MAX];
-    struct host_list hosts = { .hosts = NULL };
-    size_t count = 0;
-
-    assert_int_equal(
-            network_addresses(&hosts, "127.0.0.0/8", addresses, 4, &count), TUTTI_OK);
-    assert_string_equal(addresses[0], "127.0.0.1");
-    assert_int_equal(network_addresses(&hosts, "203.0.113.0/24", addresses, 4, &count),
-            TUTTI_ERR_INVALID);
-}
-
-UNIT_TEST(test_a_program_is_told_this_hosts_interface)
-{
-    struct arguments environment = { .items = NULL };
-    static const char *const asked[] = { "TUTTI_INTERNAL_NIC=127.0.0.0/8", NULL };
-    static const char *const set[] = { "TUTTI_INTERNAL_NIC=127.0.0.0/8",
-        "NCCL_SOCKET_IFNAME=x", NULL };
-    static const char *const elsewhere[] = { "TUTTI_INTERNAL_NIC=203.0.113.0/24",
-        NULL };
-
-    (void)words_set(&environment, asked);
-    network_export(&environment);
-    assert_string_equal(
-            environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "=lo");
-    assert_string_equal(environment_get(environment.items, "UCX_NET_DEVICES"), "lo");
-    (void)words_set(&environment, set);
-    network_export(&environment);
-    assert_string_equal(environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "x");
-    (void)words_set(&environment, elsewhere);
-    network_export(&environment);
-    assert_int_equal(environment.count, 1);
-    arguments_fini(&environment);
-    network_export(&environment);
-    assert_int_equal(environment.count, 0);
 }
 
 UNIT_TEST(test_addresses_of_sockets_as_text)
@@ -201,16 +146,6 @@ UNIT_TEST(test_addresses_of_sockets_as_text)
     assert_true(network_address_of((const struct sockaddr *)&four, text));
     assert_string_equal(text, "127.0.0.1");
     assert_false(network_address_of(&other, text));
-    assert_string_equal(text, "");
-}
-
-UNIT_TEST(test_the_way_to_ourselves)
-{
-    char text[NETWORK_ADDRESS_MAX];
-
-    assert_true(network_source("127.0.0.1", text));
-    assert_string_equal(text, "127.0.0.1");
-    assert_false(network_source("host", text));
     assert_string_equal(text, "");
 }
 

@@ -3,6 +3,7 @@
  * How frames are found in a stream is in test_session.c.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tutti/tutti.h>
@@ -82,144 +83,44 @@ enum {
     MESSAGES = sizeof messages / sizeof messages[0]
 };
 
-static void expect_text(struct link_text text, struct link_text expected)
-{
-    assert_int_equal(text.len, expected.len);
-    assert_memory_equal(text.text, expected.text, expected.len);
-}
+/* Their bodies. */
+static const char *const bodies[MESSAGES] = {
+    "0162060801046712000000000000",
+    "036a6f62052f6c6f677364000000b80b00000700000000000000000100000102"
+    "05000000429c00000000000000000000000000",
+    "000010000000000009636f72657320302d33022f6c",
+    "01000000000000000200000000000000ffffffffffffffff54",
+    "020900000000000000086f6e650a74776f0a",
+    "106e6f20726f6f6d20666f72206c6f6773",
+    "14",
+    "010b00000079df0d864870000001010101096e6f206d656d6f72790b6c617374"
+    "20776f7264730a0106302c20332d350000000003000000",
+    "0112686f737420622066656c6c2073696c656e74",
+    "c8000000",
+    "89",
+    "1372616e6b2032206973206e6f74206865617264",
+    "02000000",
+    "01",
+    "030000000000000000000000020000000470617274",
+    "03000000",
+    "0100000000000000020000000000000003000000000000000400000000000000"
+    "ffffffffffffffff",
+};
 
-static void expect_output(const struct link_output *got, const struct link_output *sent)
+/* What was written is as it must be, and what was read is written as it was. */
+static void expect_body(const struct link_message *message, const char *body)
 {
-    assert_int_equal(got->stream, sent->stream);
-    assert_int_equal(got->time, sent->time);
-    expect_text(got->lines, sent->lines);
-}
+    struct wire_writer out = { .data = NULL };
+    char text[256] = "";
 
-static void expect_started(
-        const struct link_started *got, const struct link_started *sent)
-{
-    assert_int_equal(got->pid, sent->pid);
-    expect_text(got->binding, sent->binding);
-    expect_text(got->log, sent->log);
-}
-
-static void expect_recording(
-        const struct link_recording *got, const struct link_recording *sent)
-{
-    assert_int_equal(got->offset, sent->offset);
-    assert_int_equal(got->total, sent->total);
-    expect_text(got->bytes, sent->bytes);
-}
-
-static void expect_exited(const struct link_exited *got, const struct link_exited *sent)
-{
-    assert_int_equal(got->ending, sent->ending);
-    assert_int_equal(got->value, sent->value);
-    assert_int_equal(got->time, sent->time);
-    assert_int_equal(got->stage, sent->stage);
-    assert_int_equal(got->dumped_core, sent->dumped_core);
-    assert_int_equal(got->is_oom, sent->is_oom);
-    assert_int_equal(got->was_stopped, sent->was_stopped);
-    expect_text(got->detail, sent->detail);
-    expect_text(got->tail, sent->tail);
-    assert_int_equal(got->failure, sent->failure);
-    expect_text(got->awaited, sent->awaited);
-    assert_int_equal(got->committed, sent->committed);
-}
-
-/* HELLO and WELCOME, by which they meet. */
-static void expect_meeting(
-        const struct link_message *got, const struct link_message *sent)
-{
-    if (got->type == LINK_HELLO) {
-        expect_text(got->hello.host, sent->hello.host);
-        assert_int_equal(got->hello.rank, sent->hello.rank);
-        assert_int_equal(got->hello.size, sent->hello.size);
-        assert_int_equal(got->hello.local_rank, sent->hello.local_rank);
-        assert_int_equal(got->hello.local_size, sent->hello.local_size);
-        assert_int_equal(got->hello.pid, sent->hello.pid);
-        return;
+    link_put_body(&out, message);
+    assert_false(out.failed);
+    assert_true(2 * out.len < sizeof text);
+    for (size_t i = 0; i < out.len; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", out.data[i]);
     }
-    expect_text(got->welcome.job, sent->welcome.job);
-    expect_text(got->welcome.log_folder, sent->welcome.log_folder);
-    assert_int_equal(got->welcome.beat_ms, sent->welcome.beat_ms);
-    assert_int_equal(got->welcome.silent_ms, sent->welcome.silent_ms);
-    assert_int_equal(got->welcome.kill_ms, sent->welcome.kill_ms);
-    assert_int_equal(got->welcome.output_rate, sent->welcome.output_rate);
-    assert_memory_equal(
-            got->welcome.forward, sent->welcome.forward, sizeof sent->welcome.forward);
-    assert_int_equal(got->welcome.generation, sent->welcome.generation);
-    assert_int_equal(got->welcome.keeper_port, sent->welcome.keeper_port);
-}
-
-static void expect_beat(const struct link_beat *got, const struct link_beat *sent)
-{
-    assert_memory_equal(
-            got, sent, offsetof(struct link_beat, state) + sizeof sent->state);
-}
-
-static void expect_numbers(
-        const struct link_message *got, const struct link_message *sent)
-{
-    if (sent->type == LINK_TIMELINE) {
-        assert_int_equal(got->timeline, sent->timeline);
-    } else {
-        assert_memory_equal(&got->metrics, &sent->metrics, sizeof got->metrics);
-    }
-}
-
-static void expect_same(const struct link_message *got, const struct link_message *sent)
-{
-    switch (sent->type) {
-    case LINK_HELLO:
-    case LINK_WELCOME:
-        expect_meeting(got, sent);
-        break;
-    case LINK_STARTED:
-        expect_started(&got->started, &sent->started);
-        break;
-    case LINK_BEAT:
-        expect_beat(&got->beat, &sent->beat);
-        break;
-    case LINK_OUTPUT:
-        expect_output(&got->output, &sent->output);
-        break;
-    case LINK_NOTE:
-        expect_text(got->note, sent->note);
-        break;
-    case LINK_SIGNAL:
-        assert_int_equal(got->signal, sent->signal);
-        break;
-    case LINK_EXITED:
-        expect_exited(&got->exited, &sent->exited);
-        break;
-    case LINK_FAILURE:
-        assert_int_equal(got->failure.rank, sent->failure.rank);
-        expect_text(got->failure.text, sent->failure.text);
-        break;
-    case LINK_STOP:
-        assert_int_equal(got->stop_ms, sent->stop_ms);
-        break;
-    case LINK_RELEASE:
-        assert_int_equal(got->release, sent->release);
-        break;
-    case LINK_SUSPICION:
-        expect_text(got->suspicion, sent->suspicion);
-        break;
-    case LINK_NOTICE:
-        assert_int_equal(got->notice, sent->notice);
-        break;
-    case LINK_LOOK:
-        assert_int_equal(got->look, sent->look);
-        break;
-    case LINK_RECORDING:
-        expect_recording(&got->recording, &sent->recording);
-        break;
-    case LINK_TIMELINE:
-    case LINK_METRICS:
-        expect_numbers(got, sent);
-        break;
-    }
+    assert_string_equal(text, body);
+    wire_writer_fini(&out);
 }
 
 /* And cut off anywhere it is none. */
@@ -231,13 +132,12 @@ UNIT_TEST(test_every_message_comes_over_whole)
         struct wire_reader in;
 
         assert_int_equal(messages[i].type, LINK_HELLO + i + (i > 1 ? 1 : 0));
+        expect_body(&messages[i], bodies[i]);
         link_put_body(&out, &messages[i]);
-        assert_false(out.failed);
         wire_reader_init(&in, out.data, out.len);
         assert_true(link_get_body(&in, messages[i].type, &got));
         assert_int_equal(wire_left(&in), 0);
-        assert_int_equal(got.type, messages[i].type);
-        expect_same(&got, &messages[i]);
+        expect_body(&got, bodies[i]);
         for (size_t len = 0; len < out.len; len++) {
             wire_reader_init(&in, out.data, len);
             assert_false(link_get_body(&in, messages[i].type, &got));

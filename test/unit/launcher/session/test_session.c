@@ -1,10 +1,8 @@
 /*
- * What sessions are made of: digests and proofs, addresses, sockets, frames and the loop.
+ * What sessions are made of: digests and proofs, addresses, frames and the loop.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,78 +177,6 @@ UNIT_CASES(test_addresses, "addresses")
     free(in);
 }
 
-UNIT_TEST(test_addresses_without_a_whole_token)
-{
-    struct link_address address;
-
-    assert_int_equal(link_address_parse(&address, TOKEN), TUTTI_ERR_INVALID);
-    assert_int_equal(
-            link_address_parse(&address, TOKEN "0 10.0.0.1 80"), TUTTI_ERR_INVALID);
-    assert_int_equal(
-            link_address_parse(&address, "short 10.0.0.1 80"), TUTTI_ERR_INVALID);
-}
-
-UNIT_TEST(test_the_longest_fits)
-{
-    struct link_address address = {
-        .token = TOKEN, .count = LINK_ADDRESSES_MAX, .port = 65535
-    };
-    struct link_address found;
-    char text[LINK_JOIN_MAX];
-
-    for (size_t i = 0; i < address.count; i++) {
-        memset(address.addresses[i], 'f', LINK_ADDRESS_MAX - 1);
-    }
-    link_address_format(&address, text);
-    assert_int_equal(link_address_parse(&found, text), TUTTI_OK);
-    assert_int_equal(found.count, LINK_ADDRESSES_MAX);
-    assert_int_equal(found.port, 65535);
-}
-
-UNIT_TEST(test_both_kinds_of_addresses)
-{
-    uint16_t port = 0;
-    int listener = listen_anywhere(&port);
-    const struct sockaddr_in four = {
-        .sin_family = AF_INET,
-        .sin_port = htons(port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
-    const struct sockaddr_in6 six = {
-        .sin6_family = AF_INET6,
-        .sin6_port = htons(port),
-        .sin6_addr = IN6ADDR_LOOPBACK_INIT,
-    };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int other = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    assert_true(listener >= 0);
-    assert_int_not_equal(port, 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&four, sizeof four), 0);
-    (void)close(fd);
-    /* Where ::1 can be reached at all. */
-    if (other >= 0 && connect(other, (const struct sockaddr *)&six, sizeof six) == 0) {
-        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fd, (const struct sockaddr *)&six, sizeof six), 0);
-        (void)close(fd);
-    }
-    (void)close(other);
-    (void)close(listener);
-}
-
-UNIT_TEST(test_a_port_that_is_taken)
-{
-    uint16_t port = 0;
-    int listener = listen_anywhere(&port);
-    uint16_t same = port;
-
-    assert_true(listener >= 0);
-    assert_int_equal(listen_anywhere(&same), -1);
-    assert_int_equal(errno, EADDRINUSE);
-    assert_int_equal(same, port);
-    (void)close(listener);
-}
-
 /* Two ends of a connection. */
 static void connect_ends(struct session *end, struct session *other)
 {
@@ -259,34 +185,6 @@ static void connect_ends(struct session *end, struct session *other)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     *end = (struct session){ .fd = fds[0] };
     *other = (struct session){ .fd = fds[1] };
-}
-
-UNIT_TEST(test_frames_arrive_as_they_were_sent)
-{
-    struct session end;
-    struct frame got;
-    struct session other;
-
-    connect_ends(&end, &other);
-    session_put(&other, 7, "a\0b", 3);
-    session_put(&other, 255, NULL, 0);
-    assert_true(session_send_all(&other));
-    assert_true(session_receive(&end));
-    assert_int_equal(session_next(&end, &got), 1);
-    assert_int_equal(got.type, 7);
-    assert_int_equal(got.len, 3);
-    assert_memory_equal(got.body, "a\0b", 3);
-    session_put_back(&end);
-    assert_int_equal(session_next(&end, &got), 1);
-    assert_int_equal(got.type, 7);
-    assert_int_equal(session_next(&end, &got), 1);
-    assert_int_equal(got.type, 255);
-    assert_int_equal(got.len, 0);
-    assert_int_equal(session_next(&end, &got), 0);
-    session_fini(&other);
-    assert_false(session_receive(&end));
-    assert_true(end.was_closed);
-    session_fini(&end);
 }
 
 /* In pieces they are whole with the last. */
@@ -530,16 +428,5 @@ UNIT_TEST(test_a_file_is_always_ready)
     loop_close(&loop, &a.watch, &a.fds[0]);
     loop_turn(&loop, clock_ns());
     assert_int_equal(a.calls, 2);
-    loop_fini(&loop);
-}
-
-UNIT_TEST(test_it_waits_until_then)
-{
-    const int64_t until = clock_ns() + 20000000;
-    struct loop loop;
-
-    assert_int_equal(loop_init(&loop), TUTTI_OK);
-    loop_turn(&loop, until);
-    assert_true(clock_ns() >= until);
     loop_fini(&loop);
 }

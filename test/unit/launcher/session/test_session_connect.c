@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -51,18 +50,6 @@ static int try_all(const char *const *hosts, size_t count, int number, int64_t d
     return connect_any(&addresses, deadline);
 }
 
-UNIT_TEST(test_an_address_that_refuses_is_passed_over)
-{
-    static const char *const hosts[] = { "127.0.0.2", "127.0.0.3", "127.0.0.1" };
-    int port;
-    int listener = make_listener(1, &port);
-    int fd = try_all(hosts, 3, port, clock_ns() + 60 * second);
-
-    assert_true(fd >= 0);
-    (void)close(fd);
-    (void)close(listener);
-}
-
 /* Of the documentation's network nothing ever answers: nor does it refuse, mostly. */
 UNIT_TEST(test_an_address_that_is_silent_holds_up_nobody)
 {
@@ -73,43 +60,5 @@ UNIT_TEST(test_an_address_that_is_silent_holds_up_nobody)
 
     assert_true(fd >= 0);
     (void)close(fd);
-    (void)close(listener);
-}
-
-UNIT_TEST(test_what_is_no_address_is_left_out)
-{
-    struct connect_addresses addresses = { .count = 0 };
-
-    assert_int_not_equal(
-            connect_add(&addresses, "not-numeric", "9", AI_NUMERICHOST), 0);
-    assert_int_equal(addresses.count, 0);
-}
-
-UNIT_TEST(test_the_deadline_ends_it)
-{
-    static const char *const hosts[] = { "127.0.0.1" };
-
-    assert_int_equal(try_all(hosts, 1, 9, clock_ns() - 1), -1);
-    assert_int_equal(errno, ETIMEDOUT);
-}
-
-/* A supervisor that reaches nobody. */
-UNIT_TEST(test_when_none_answers_all_are_named)
-{
-    struct link_address address = { .count = 2,
-        .token = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-        .addresses = { "127.0.0.2", "127.0.0.1" } };
-    int listener = make_listener(0, &address.port);
-    const struct rank_place rank = { .rank = 0 };
-    struct session session;
-    struct orders orders;
-
-    assert_int_equal(
-            handshake(&address, &rank, clock_ns() + 10 * second, &session, &orders),
-            TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "127.0.0.2, 127.0.0.1, port "));
-    assert_non_null(strstr(tutti_last_error(), "--nic"));
-    assert_non_null(strstr(tutti_last_error(), "refused"));
-    session_fini(&session);
     (void)close(listener);
 }

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -113,26 +112,6 @@ static size_t read_all(int fd, char head[512])
 }
 
 #define TEST(name) UNIT_TEST_WITH(name, open_server, close_server)
-
-TEST(test_answers)
-{
-    char head[512];
-
-    assert_true(
-            read_all(call("GET / HTTP/1.1\r\nHost: localhost:9\r\n\r\n"), head) > 0);
-    assert_non_null(strstr(head, "200 OK"));
-    assert_non_null(strstr(head, "Content-Length: 4\r\n"));
-    assert_string_equal(head + strlen(head) - 8, "\r\n\r\ntext");
-    (void)read_all(call("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"), head);
-    assert_string_equal(head + strlen(head) - 4, "\r\n\r\n");
-    (void)read_all(call("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n"), head);
-    assert_non_null(strstr(head, "404 "));
-    (void)read_all(call("GET / HTTP/1.1\r\nHost: other.example\r\n\r\n"), head);
-    assert_non_null(strstr(head, "403 "));
-    assert_true(read_all(call("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n"), head) >
-            6 << 20);
-    SERVE_UNTIL(clients() == 0);
-}
 
 TEST(test_slow_clients_are_dropped)
 {

@@ -130,28 +130,6 @@ static void close_all(const int *fds, size_t count)
     }
 }
 
-/* Those that have only just come are not dropped for others, and those that are awaited not at all. */
-UNIT_TEST(test_many_that_are_awaited_come_at_once)
-{
-    struct server server;
-    int fds[2 * SERVER_STRANGERS + 1];
-
-    open_server(&server);
-    server.awaited = SERVER_STRANGERS;
-    for (int i = 0; i < 2 * SERVER_STRANGERS; i++) {
-        fds[i] = call(&server);
-    }
-    SERVE_UNTIL(open_links(&server) == 2 * SERVER_STRANGERS);
-    assert_int_equal(server.listener.watch.events, EPOLLIN);
-    for (int i = 0; i < 2 * SERVER_STRANGERS; i++) {
-        server.links[i]->opened = INT64_MAX / 2;
-    }
-    fds[2 * SERVER_STRANGERS] = call(&server);
-    SERVE_UNTIL(open_links(&server) == 2 * SERVER_STRANGERS + 1);
-    close_all(fds, 2 * SERVER_STRANGERS + 1);
-    close_server(&server);
-}
-
 /* Says HELLO to a server that has called the challenge; the WELCOME is not waited for. */
 static void say_hello(const struct server *server, struct session *session)
 {
@@ -238,51 +216,6 @@ UNIT_TEST(test_strangers_have_a_time)
     assert_int_equal(server.links[1]->session.watch.due, 0);
     (void)close(silent);
     session_fini(&friend);
-    close_server(&server);
-}
-
-/* Without descriptors who calls waits, and so does the loop. */
-UNIT_TEST(test_no_descriptor_is_left)
-{
-    struct server server;
-    struct rlimit before, none;
-    int fd;
-
-    open_server(&server);
-    fd = call(&server);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    none = before;
-    none.rlim_cur = 3;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_int_equal(loop_turn(&loop, INT64_MAX), 1);
-    assert_int_equal(loop_turn(&loop, clock_ns()), 0);
-    assert_int_equal(open_links(&server), 0);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    while (open_links(&server) == 0) {
-        (void)loop_turn(&loop, INT64_MAX);
-    }
-    take_challenge(fd);
-    (void)close(fd);
-    close_server(&server);
-}
-
-/* What is known of a rank outlives its connection. */
-UNIT_TEST(test_links_of_ranks_stay)
-{
-    struct server server;
-    int first;
-    int second;
-
-    open_server(&server);
-    first = call(&server);
-    SERVE_UNTIL(open_links(&server) == 1);
-    server.links[0]->rank = 0;
-    session_lose(&server.links[0]->session);
-    second = call(&server);
-    SERVE_UNTIL(server.count == 2);
-    assert_int_equal(server.links[0]->rank, 0);
-    (void)close(first);
-    (void)close(second);
     close_server(&server);
 }
 

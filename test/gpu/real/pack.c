@@ -1,0 +1,648 @@
+/*
+ * bench-pack: how fast tensors in device memory are packed and unpacked, beside other ways to do that, on
+ * this machine's first GPU; as a table in Markdown. Needs no job, no NCCL.
+ *
+ * GB/s are 10^9 bytes per second that are read and written. A time is taken by events on the stream, around
+ * several runs one behind the other, and is the median of the samples. Runs go round over so many batches
+ * that no run finds its data in a cache. The percentage is of a plain copy of 1 GiB in the same run.
+ *
+ * With --check nothing is measured: every way runs once on small tensors, and all must write the same
+ * (device_kernels compares the kernels with the host's). That is all that makes sense over the simulator.
+ */
+#include <dlfcn.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "bench/core/workloads.h"
+#include "ops/gpu/kernels/rival.h"
+#include "test/gpu/real/device.h"
+#include "test/gpu/real/image.h"
+#include "test/suite/buffer.h"
+
+#define SAMPLES_MAX 1000
+/* Runs between two events, so that the launch of the first one does not count. */
+#define RUNS 4
+/* Batches are taken in turn until so many bytes were touched. */
+#define ROTATED_BYTES ((size_t)256 << 20)
+#define BATCHES_MAX 64
+#define PLAIN_BYTES ((size_t)1 << 30)
+/* Written before each sample, so that the GPU is busy while the runs are launched. */
+#define BUSY_BYTES ((size_t)512 << 20)
+/* More entries of cuMemcpyBatchAsync() have been seen to hang. */
+#define BATCH_COPIES_MAX 4096
+/* As far apart as allocations of the CUDA driver. */
+#define TENSOR_ALIGNMENT 256
+/* Unpacking divides by so many ranks. */
+#define RANKS 8
+/* Most tensors, and elements of each, with --check. */
+#define CHECK_TENSORS 1100
+#define CHECK_ELEMENTS 20000
+
+/** cuMemcpyBatchAsync of CUDA 13 (its second version); attributes as in cuda.h. */
+struct copy_attributes {
+    int source_order; /* 1: in the order of the stream */
+    int source_place[2]; /* type and number; zeros: none */
+    int target_place[2]; /* likewise */
+    unsigned flags;
+};
+typedef cu_result (*copy_batch_fn)(cu_pointer *to, cu_pointer *from, size_t *bytes,
+        size_t count, struct copy_attributes *attributes, size_t *attribute_starts,
+        size_t attribute_count, cu_stream stream);
+
+/** A case: its tensors, as bytes or as the workload of a network. */
+struct pack_case {
+    char letter; /* as --cases names it */
+    const char *text; /* for the table */
+    const char *workload; /* of bench/core/workloads.h; NULL: the next two */
+    size_t tensors, bytes; /* of each */
+    bool shifted; /* tensors begin one element behind a boundary */
+};
+
+static const struct pack_case cases[] = {
+    { .letter = 'A', .text = "1 x 64 MB", .tensors = 1, .bytes = 64000000 },
+    { .letter = 'B', .text = "64 x 1 MB", .tensors = 64, .bytes = 1000000 },
+    { .letter = 'C', .text = "1000 x 64 KB", .tensors = 1000, .bytes = 64000 },
+    { .letter = 'D', .text = "10000 x 4 KB", .tensors = 10000, .bytes = 4000 },
+    { .letter = 'E', .text = "ResNet-50", .workload = "resnet50" },
+    { .letter = 'F', .text = "GPT-2 124M", .workload = "gpt2" },
+    { 'G', "64 x 1 MB, shifted", NULL, 64, 1000000, true },
+};
+
+/** The types of a row. */
+static const struct kind {
+    const char *text;
+    tutti_dtype tensor, packed;
+} kinds[] = {
+    { "f32", TUTTI_FLOAT32, TUTTI_FLOAT32 },
+    { "bf16", TUTTI_BFLOAT16, TUTTI_BFLOAT16 },
+    { "f32 as bf16", TUTTI_FLOAT32, TUTTI_BFLOAT16 },
+};
+
+#define CASES (sizeof cases / sizeof cases[0])
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+/** What is measured. */
+struct bench {
+    struct device_rig rig;
+    struct kernel_target target;
+    cu_function kernels[KERNEL_COUNT]; /* NULL: the image lacks it (large) */
+    cu_function rival; /* rival.h */
+    copy_batch_fn copy_batch; /* NULL: the driver has none, or an older one */
+    cu_event begin, end; /* with times */
+    void *busy; /* memory to write while runs are launched */
+    double peak; /* a plain copy, in 10^9 bytes per second */
+    bool checks; /* only whether the ways do the same */
+    const char *cases; /* letters */
+    int samples;
+};
+
+/** A batch in device memory. */
+struct batch {
+    const struct kind *kind;
+    unsigned char *tensors; /* all of them, apart, in one allocation */
+    size_t tensor_bytes; /* of that allocation */
+    void *packed, *table;
+    struct pack_plan plan;
+    double traffic; /* bytes that a copy of it reads and writes */
+};
+
+/* ------------------------------------------------------------------------ batches */
+
+/* Plans the tensors of a case, with offsets for addresses; returns the bytes that they take. */
+static size_t plan_case(struct pack_plan *plan, const struct pack_case *c,
+        const struct kind *kind, bool checks)
+{
+    const size_t element = tutti_dtype_size(kind->tensor);
+    struct bench_workload workload;
+    size_t offset = c->shifted ? element : 0;
+
+    pack_plan_init(plan, kind->tensor, kind->packed);
+    if (!(c->workload != NULL ? bench_workload_init(&workload, c->workload)
+                              : bench_workload_init_uniform(
+                                        &workload, c->tensors, c->bytes / element))) {
+        abort();
+    }
+    for (size_t i = 0; i < workload.count && !(checks && i == CHECK_TENSORS); i++) {
+        const uint64_t all = workload.tensors[i].count;
+        const uint64_t count = checks && all > CHECK_ELEMENTS ? CHECK_ELEMENTS : all;
+
+        if (pack_plan_add(plan, offset, count) != TUTTI_OK) {
+            abort();
+        }
+        offset += (count * element + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT *
+                TENSOR_ALIGNMENT;
+    }
+    bench_workload_fini(&workload);
+    return offset;
+}
+
+static struct batch batch_new(
+        const struct bench *bench, const struct pack_case *c, const struct kind *kind)
+{
+    const struct device_rig *rig = &bench->rig;
+    struct batch batch = { .kind = kind };
+    size_t table_bytes;
+    void *table;
+
+    batch.tensor_bytes = plan_case(&batch.plan, c, kind, bench->checks);
+    batch.tensors = device_memory(rig, batch.tensor_bytes);
+    batch.packed = device_memory(rig, batch.plan.packed_bytes);
+    for (size_t i = 0; i < batch.plan.piece_count; i++) {
+        batch.plan.pieces[i].tensor += device_address(batch.tensors);
+        batch.traffic += (double)batch.plan.pieces[i].count *
+                (double)(tutti_dtype_size(kind->tensor) +
+                        tutti_dtype_size(kind->packed));
+    }
+    table_bytes = pack_table_bytes(&batch.plan);
+    table = must_alloc(table_bytes, 1);
+    pack_table_write(&batch.plan, table);
+    batch.table = device_memory(rig, table_bytes);
+    device_upload(rig, batch.table, table, table_bytes);
+    free(table);
+    return batch;
+}
+
+static void batch_end(const struct bench *bench, struct batch *batch)
+{
+    device_drop(&bench->rig, batch->tensors);
+    device_drop(&bench->rig, batch->packed);
+    device_drop(&bench->rig, batch->table);
+    pack_plan_fini(&batch->plan);
+}
+
+/* --------------------------------------------------------------------------- ways */
+
+static void launch(const struct bench *bench, cu_function function, uint32_t grid,
+        uint32_t threads, void *args)
+{
+    void *parameters[] = { args };
+
+    device_must(&bench->rig,
+            bench->rig.cuda.launch_kernel(function, grid, 1, 1, threads, 1, 1, 0,
+                    bench->rig.stream, parameters, NULL),
+            "launch a kernel");
+}
+
+static void launch_work(
+        const struct bench *bench, const struct batch *batch, struct pack_work work)
+{
+    static union pack_args args;
+    struct kernel_launch l;
+
+    work.packed = device_address(batch->packed);
+    l = pack_launch(&batch->plan, &work, &bench->target, &args);
+    launch(bench, bench->kernels[l.kernel], l.grid, l.threads, &args);
+}
+
+/* As a planned batch: the table is in device memory. */
+static void run_pack(const struct bench *bench, const struct batch *batch)
+{
+    launch_work(bench, batch,
+            (struct pack_work){ .direction = PACK_GATHER,
+                    .table = device_address(batch->table),
+                    .scale = 1,
+                    .divisor = 1 });
+}
+
+/* As a batch that is seen once: by value where that is possible. */
+static void run_by_value(const struct bench *bench, const struct batch *batch)
+{
+    const bool needs = pack_plan_form(&batch->plan, &bench->target) == PACK_TABLE;
+
+    launch_work(bench, batch,
+            (struct pack_work){ .direction = PACK_GATHER,
+                    .table = needs ? device_address(batch->table) : 0,
+                    .scale = 1,
+                    .divisor = 1 });
+}
+
+static void run_unpack(const struct bench *bench, const struct batch *batch)
+{
+    launch_work(bench, batch,
+            (struct pack_work){ .direction = PACK_SCATTER,
+                    .table = device_address(batch->table),
+                    .scale = 1,
+                    .divisor = RANKS });
+}
+
+/** Copies of a batch, as the driver and the rival want them. */
+static struct rival_copy copy_of(const struct batch *batch, size_t i)
+{
+    const struct pack_piece *piece = &batch->plan.pieces[i];
+
+    return (struct rival_copy){ .from = piece->tensor,
+        .to = device_address(batch->packed) + piece->packed,
+        .bytes = piece->count * tutti_dtype_size(batch->kind->tensor) };
+}
+
+static void run_loop(const struct bench *bench, const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->plan.piece_count; i++) {
+        const struct rival_copy copy = copy_of(batch, i);
+
+        device_must(&bench->rig,
+                bench->rig.cuda.memcpy_dtod_async(
+                        copy.to, copy.from, copy.bytes, bench->rig.stream),
+                "copy");
+    }
+}
+
+static void run_rival(const struct bench *bench, const struct batch *batch)
+{
+    static struct rival_args args;
+    size_t some = 0;
+
+    for (size_t i = 0; i < batch->plan.piece_count; i++) {
+        args.copies[some++] = copy_of(batch, i);
+        if (some == RIVAL_COPIES || i + 1 == batch->plan.piece_count) {
+            launch(bench, bench->rival, (uint32_t)some * RIVAL_BLOCKS, RIVAL_THREADS,
+                    &args);
+            some = 0;
+        }
+    }
+}
+
+static void run_batch(const struct bench *bench, const struct batch *batch)
+{
+    static cu_pointer to[BATCH_COPIES_MAX], from[BATCH_COPIES_MAX];
+    static size_t bytes[BATCH_COPIES_MAX];
+    struct copy_attributes attributes = { .source_order = 1 };
+    size_t start = 0;
+    size_t some = 0;
+
+    for (size_t i = 0; i < batch->plan.piece_count; i++) {
+        const struct rival_copy copy = copy_of(batch, i);
+
+        to[some] = copy.to;
+        from[some] = copy.from;
+        bytes[some++] = copy.bytes;
+        if (some == BATCH_COPIES_MAX || i + 1 == batch->plan.piece_count) {
+            device_must(&bench->rig,
+                    bench->copy_batch(to, from, bytes, some, &attributes, &start, 1,
+                            bench->rig.stream),
+                    "copy a batch");
+            some = 0;
+        }
+    }
+}
+
+/** A way to do it, once. */
+static const struct way {
+    const char *text;
+    bool copies_only; /* it cannot convert */
+    void (*run)(const struct bench *bench, const struct batch *batch);
+} ways[] = {
+    { "tutti, pack", false, run_pack },
+    { "tutti, pack, by value", false, run_by_value },
+    { "tutti, unpack and average", false, run_unpack },
+    { "loop of cuMemcpyDtoDAsync", true, run_loop },
+    { "8 blocks for each tensor", true, run_rival },
+    { "cuMemcpyBatchAsync", true, run_batch },
+};
+
+#define WAYS (sizeof ways / sizeof ways[0])
+
+static bool applies(
+        const struct way *way, const struct bench *bench, const struct kind *kind)
+{
+    return (!way->copies_only || kind->tensor == kind->packed) &&
+            (way->run != run_batch || bench->copy_batch != NULL);
+}
+
+/* -------------------------------------------------------------------------- times */
+
+static int compare_times(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Seconds of one run; batches are taken from number *next on. */
+static double sample(const struct bench *bench, const struct way *way,
+        const struct batch *batches, size_t count, size_t *next)
+{
+    const struct device_rig *rig = &bench->rig;
+    float ms = 0;
+
+    device_must(rig,
+            rig->cuda.memset_d8_async(
+                    device_address(bench->busy), 0, BUSY_BYTES, rig->stream),
+            "keep the device busy");
+    device_must(rig, rig->cuda.event_record(bench->begin, rig->stream), "record");
+    for (int run = 0; run < RUNS; run++) {
+        way->run(bench, &batches[(*next)++ % count]);
+    }
+    device_must(rig, rig->cuda.event_record(bench->end, rig->stream), "record");
+    device_must(rig, rig->cuda.event_synchronize(bench->end), "wait");
+    device_must(
+            rig, rig->cuda.event_elapsed_time(&ms, bench->begin, bench->end), "time");
+    return (double)ms * 1e-3 / RUNS;
+}
+
+/* The median of the samples, after one to warm up. */
+static double measure(const struct bench *bench, const struct way *way,
+        const struct batch *batches, size_t count)
+{
+    static double times[SAMPLES_MAX];
+    size_t next = 0;
+
+    (void)sample(bench, way, batches, count, &next);
+    for (int i = 0; i < bench->samples; i++) {
+        times[i] = sample(bench, way, batches, count, &next);
+    }
+    qsort(times, (size_t)bench->samples, sizeof times[0], compare_times);
+    return times[bench->samples / 2];
+}
+
+/* What percentages are of: a copy of 1 GiB. */
+static void measure_plain(struct bench *bench)
+{
+    static const struct way plain = { "plain", true, run_loop };
+    static const struct pack_case c = { .tensors = 1, .bytes = PLAIN_BYTES };
+    struct batch batch = batch_new(bench, &c, &kinds[0]);
+
+    bench->peak = batch.traffic * 1e-9 / measure(bench, &plain, &batch, 1);
+    batch_end(bench, &batch);
+}
+
+static void measure_case(
+        const struct bench *bench, const struct pack_case *c, const struct kind *kind)
+{
+    static struct batch batches[BATCHES_MAX];
+    size_t count = 0;
+    double traffic = 0;
+
+    while (count < BATCHES_MAX && traffic < (double)ROTATED_BYTES) {
+        batches[count] = batch_new(bench, c, kind);
+        traffic += batches[count++].traffic;
+    }
+    for (size_t i = 0; i < WAYS; i++) {
+        double seconds;
+        double speed;
+
+        if (!applies(&ways[i], bench, kind)) {
+            continue;
+        }
+        seconds = measure(bench, &ways[i], batches, count);
+        speed = batches[0].traffic * 1e-9 / seconds;
+        (void)printf("| %c: %s | %s | %s | %.1f | %.0f | %.0f |\n", c->letter, c->text,
+                kind->text, ways[i].text, seconds * 1e6, speed,
+                speed / bench->peak * 100);
+        (void)fflush(stdout);
+    }
+    while (count > 0) {
+        batch_end(bench, &batches[--count]);
+    }
+}
+
+/* ------------------------------------------------------------------------- checks */
+
+static void spoil(const struct bench *bench, void *memory, size_t bytes)
+{
+    device_must(&bench->rig,
+            bench->rig.cuda.memset_d8_async(
+                    device_address(memory), 0xff, bytes, bench->rig.stream),
+            "fill device memory");
+}
+
+/* Multiples of 1/4 up to 64: exact in both types, also divided by 8. */
+static void fill_tensors(const struct bench *bench, const struct batch *batch)
+{
+    const bool is_half = batch->kind->tensor == TUTTI_BFLOAT16;
+    unsigned char *memory = must_alloc(batch->tensor_bytes, 1);
+
+    for (size_t i = 0; i < batch->plan.piece_count; i++) {
+        const struct pack_piece *piece = &batch->plan.pieces[i];
+        unsigned char *to = memory + (piece->tensor - device_address(batch->tensors));
+
+        for (uint64_t k = 0; k < piece->count; k++) {
+            const float value = (float)((int)((k * 7 + i * 13) % 512) - 256) / 4;
+            const unsigned char *bytes = (const unsigned char *)&value;
+
+            /* The upper half of a float is a bfloat16. */
+            memcpy(to, is_half ? bytes + 2 : bytes, is_half ? 2 : 4);
+            to += is_half ? 2 : 4;
+        }
+    }
+    device_upload(&bench->rig, batch->tensors, memory, batch->tensor_bytes);
+    free(memory);
+}
+
+/* Packs in some way, and unpacks and packs again where that is the way; what is packed then. */
+static void pack_by(const struct bench *bench, const struct batch *batch,
+        const struct way *way, unsigned char *packed)
+{
+    if (way->run == run_unpack) {
+        spoil(bench, batch->tensors, batch->tensor_bytes);
+        run_unpack(bench, batch);
+    }
+    spoil(bench, batch->packed, batch->plan.packed_bytes);
+    if (way->run == run_unpack) {
+        launch_work(bench, batch,
+                (struct pack_work){ .direction = PACK_GATHER,
+                        .table = device_address(batch->table),
+                        .scale = RANKS,
+                        .divisor = 1 });
+        fill_tensors(bench, batch);
+    } else {
+        way->run(bench, batch);
+    }
+    device_download(&bench->rig, packed, batch->packed, batch->plan.packed_bytes);
+}
+
+/* Every way must pack what the first one does. @return how many do not */
+static int check_case(
+        const struct bench *bench, const struct pack_case *c, const struct kind *kind)
+{
+    struct batch batch = batch_new(bench, c, kind);
+    const size_t bytes = batch.plan.packed_bytes;
+    unsigned char *wanted = must_alloc(bytes, 1);
+    unsigned char *packed = must_alloc(bytes, 1);
+    int wrong = 0;
+
+    fill_tensors(bench, &batch);
+    pack_by(bench, &batch, &ways[0], wanted);
+    for (size_t i = 1; i < WAYS; i++) {
+        if (!applies(&ways[i], bench, kind)) {
+            continue;
+        }
+        pack_by(bench, &batch, &ways[i], packed);
+        if (memcmp(packed, wanted, bytes) != 0) {
+            (void)printf("%c, %s: \"%s\" does not write what \"%s\" does\n", c->letter,
+                    kind->text, ways[i].text, ways[0].text);
+            wrong++;
+        }
+    }
+    free(wanted);
+    free(packed);
+    batch_end(bench, &batch);
+    return wrong;
+}
+
+/* --------------------------------------------------------------------------- main */
+
+static int usage(FILE *to, int status)
+{
+    (void)fprintf(to,
+            "usage: bench-pack [--check] [--cases ABCDEFG] [--samples N]\n"
+            "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS count.\n");
+    return status;
+}
+
+/* @return -1 to go on, or an exit status */
+static int parse(int argc, char **argv, struct bench *bench)
+{
+    static const struct option longs[] = { { "check", no_argument, NULL, 'k' },
+        { "cases", required_argument, NULL, 'c' },
+        { "samples", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 } };
+    int letter;
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+    while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+        if (letter == 'k') {
+            bench->checks = true;
+        } else if (letter == 'c') {
+            bench->cases = optarg;
+        } else if (letter == 's') {
+            bench->samples = (int)strtol(optarg, NULL, 10);
+        } else {
+            return usage(letter == 'h' ? stdout : stderr, letter == 'h' ? 0 : 2);
+        }
+    }
+    if (optind != argc || bench->samples < 1 || bench->samples > SAMPLES_MAX) {
+        return usage(stderr, 2);
+    }
+    return -1;
+}
+
+#if TUTTI_BENCH_HAS_RIVAL
+extern const unsigned char tutti_rival_image[];
+#endif
+
+/* The second version of cuMemcpyBatchAsync; a symbol of that name is of that form. */
+static copy_batch_fn find_copy_batch(const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    copy_batch_fn found = NULL;
+    void *symbol = handle != NULL ? dlsym(handle, "cuMemcpyBatchAsync_v2") : NULL;
+
+    memcpy(&found, &symbol, sizeof found);
+    return found;
+}
+
+/* @return 0, or DEVICE_SKIPPED after a sentence that says why */
+static int open_bench(struct bench *bench)
+{
+    struct device_rig *rig = &bench->rig;
+    cu_module module = NULL;
+    int status;
+
+    device_open(rig, 0);
+    status = image_load(rig, "bench-pack", &module, bench->kernels);
+    if (status != 0) {
+        return status;
+    }
+#if TUTTI_BENCH_HAS_RIVAL /* else there is the simulator, which finds kernels by name */
+    device_must(rig, rig->cuda.module_load_data(&module, tutti_rival_image),
+            "load the kernel for comparison");
+#endif
+    device_must(rig,
+            rig->cuda.module_get_function(&bench->rival, module, "tutti_rival_blocks"),
+            "find the kernel for comparison");
+    device_must(rig,
+            rig->cuda.device_get_attribute(
+                    &bench->target.sm_count, CU_DEVICE_SM_COUNT, rig->device),
+            "ask its device");
+    if (rig->config.gpu_pack_sms > 0 &&
+            rig->config.gpu_pack_sms < bench->target.sm_count) {
+        bench->target.sm_count = (int)rig->config.gpu_pack_sms;
+    }
+    bench->target.parameter_bytes = kernel_parameter_bytes(rig->cuda.version);
+    for (int i = 0; i < KERNEL_COUNT; i++) {
+        if (bench->kernels[i] == NULL) {
+            bench->target.parameter_bytes = KERNEL_SMALL_BYTES;
+        }
+    }
+    device_must(rig, rig->cuda.event_create(&bench->begin, CU_EVENT_TIMED),
+            "make an event");
+    device_must(
+            rig, rig->cuda.event_create(&bench->end, CU_EVENT_TIMED), "make an event");
+    bench->copy_batch = find_copy_batch(rig->config.cuda_library);
+    return 0;
+}
+
+/* All cases that are wanted, in all types. @return how many ways were wrong */
+static int run_cases(const struct bench *bench)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < CASES * KINDS; i++) {
+        const struct pack_case *c = &cases[i / KINDS];
+
+        if (strchr(bench->cases, c->letter) == NULL) {
+            continue;
+        }
+        if (bench->checks) {
+            wrong += check_case(bench, c, &kinds[i % KINDS]);
+        } else {
+            measure_case(bench, c, &kinds[i % KINDS]);
+        }
+    }
+    return wrong;
+}
+
+static int run(struct bench *bench)
+{
+    int wrong;
+
+    if (bench->checks) {
+        wrong = run_cases(bench);
+        (void)printf("bench-pack: %s: %d wrong\n", bench->rig.name, wrong);
+        return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    if (bench->rig.simulated) {
+        (void)printf("bench-pack: this GPU is simulated, and its times mean nothing; "
+                     "--check compares results\n");
+        return DEVICE_SKIPPED;
+    }
+    bench->busy = device_memory(&bench->rig, BUSY_BYTES);
+    measure_plain(bench);
+    (void)printf(
+            "%s, CUDA driver %d.%d, %d multiprocessors used; a plain copy: %.0f GB/s. "
+            "Tensors in the arena: no copy at all.\n\n"
+            "| tensors | types | way | us | GB/s | %% of a plain copy |\n"
+            "|---|---|---|---|---|---|\n",
+            bench->rig.name, bench->rig.cuda.version / 1000,
+            bench->rig.cuda.version % 1000 / 10, bench->target.sm_count, bench->peak);
+    (void)run_cases(bench);
+    device_drop(&bench->rig, bench->busy);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench = { .cases = "ABCDEFG", .samples = 50 };
+    int status = parse(argc, argv, &bench);
+
+    if (status != -1) {
+        return status;
+    }
+    status = device_find(&bench.rig, "bench-pack");
+    if (status != 0) {
+        return status;
+    }
+    status = open_bench(&bench);
+    if (status == 0) {
+        status = run(&bench);
+        (void)bench.rig.cuda.event_destroy(bench.begin);
+        (void)bench.rig.cuda.event_destroy(bench.end);
+    }
+    device_close(&bench.rig);
+    return status;
+}
