@@ -158,54 +158,36 @@ static tutti_status apply_switch(
             : set_flag(file, flag, NULL, entry->origin);
 }
 
-/* Sets a flag once for each word of a list. */
-static tutti_status apply_each(
+/* Sets a flag once for each word of a list; hosts to all of them, with commas between. */
+static tutti_status apply_list(
         const struct file *file, const struct flag *flag, const struct entry *entry)
 {
-    const yaml_node_item_t *end = entry->value->data.sequence.items.top;
+    const yaml_node_item_t *const first = entry->value->data.sequence.items.start;
+    const yaml_node_item_t *const end = entry->value->data.sequence.items.top;
+    const bool is_joined = flag->kind == FLAG_HOSTS;
+    char list[LIST_MAX] = "";
     tutti_status status = TUTTI_OK;
 
-    for (const yaml_node_item_t *item = entry->value->data.sequence.items.start;
-            item < end && status == TUTTI_OK; item++) {
+    for (const yaml_node_item_t *item = first; item < end && status == TUTTI_OK;
+            item++) {
         struct entry one = *entry;
         const char *text = NULL;
 
         one.value = node_of(file, *item);
         status = read_text(file, &one, &text);
-        if (status == TUTTI_OK) {
+        if (status == TUTTI_OK && !is_joined) {
             status = set_flag(file, flag, text, entry->origin);
-        }
-    }
-    return status;
-}
-
-/* Sets a flag to the words of a list with commas between them. */
-static tutti_status apply_joined(
-        const struct file *file, const struct flag *flag, const struct entry *entry)
-{
-    const yaml_node_item_t *items = entry->value->data.sequence.items.start;
-    size_t count = (size_t)(entry->value->data.sequence.items.top - items);
-    char list[LIST_MAX] = "";
-    size_t len = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        struct entry one = *entry;
-        const char *text = NULL;
-        tutti_status status;
-
-        one.value = node_of(file, items[i]);
-        status = read_text(file, &one, &text);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        len += (size_t)snprintf(
-                list + len, sizeof list - len, "%s%s", i == 0 ? "" : ",", text);
-        if (len >= sizeof list) {
-            return error_set(TUTTI_ERR_INVALID,
+        } else if (status == TUTTI_OK &&
+                strlen(list) + strlen(text) + 1 >= sizeof list) {
+            status = error_set(TUTTI_ERR_INVALID,
                     "%s: the list is too long; put it in a hostfile", entry->origin);
+        } else if (status == TUTTI_OK) {
+            text_append(list, sizeof list, "%s%s", item == first ? "" : ",", text);
         }
     }
-    return set_flag(file, flag, options_keep(file->options, list), entry->origin);
+    return status != TUTTI_OK || !is_joined
+            ? status
+            : set_flag(file, flag, options_keep(file->options, list), entry->origin);
 }
 
 static tutti_status apply_flag(
@@ -230,11 +212,8 @@ static tutti_status apply_flag(
                     text_to_bool(text, &on))) {
         return apply_switch(file, flag, entry);
     }
-    if (is_list && flag->kind == FLAG_HOSTS) {
-        return apply_joined(file, flag, entry);
-    }
     if (is_list && takes_list) {
-        return apply_each(file, flag, entry);
+        return apply_list(file, flag, entry);
     }
     if (takes_list && entry->value->type == YAML_MAPPING_NODE) {
         return error_set(TUTTI_ERR_INVALID,

@@ -14,7 +14,7 @@
 bool horovod_is_name(const char *program);
 /**
  * Puts the folder of the package `horovod` in front of the ranks' PYTHONPATH, and sets
- * HOROVOD_CONTROLLER for rank_tell_horovod().
+ * HOROVOD_CONTROLLER for rank_export_horovod().
  * @return TUTTI_OK, TUTTI_ERR_INVALID (tutti is not installed whole), TUTTI_ERR_NO_MEMORY,
  *         TUTTI_ERR_SYSTEM
  */

@@ -23,11 +23,11 @@
 #include "launcher/job/job.h"
 #include "launcher/job/recordings.h"
 #include "launcher/join/join.h"
-#include "launcher/join/secret.h"
 #include "launcher/mpi_launcher/mpi_launcher.h"
 #include "launcher/mpi_launcher/prepare.h"
 #include "launcher/options.h"
-#include "launcher/place.h"
+#include "launcher/session/loop.h"
+#include "launcher/session/server.h"
 #include "launcher/shell.h"
 #include "launcher/signals.h"
 #include "tools/check/check.h"
@@ -63,7 +63,7 @@ static int show(FILE *file, const struct launch_command *command)
 }
 
 /* Flags that have no effect. */
-static void tell_notes(const struct options *options)
+static void print_notes(const struct options *options)
 {
     for (size_t i = 0; i < options->notes.count; i++) {
         (void)fprintf(stderr, "tuttirun: %s\n", options->notes.items[i]);
@@ -123,16 +123,154 @@ static int run_placed(const struct options *options, const struct placement *pla
     return result;
 }
 
+/* ------------------------------------------------------- where ranks run */
+
+enum {
+    JOIN_PORT = 47108
+};
+
+/* A variable of the ranks, unless the user set it. */
+static void export_number(struct options *options, const char *name, int number)
+{
+    char text[16];
+
+    if (!arguments_has(&options->export, name)) {
+        (void)snprintf(text, sizeof text, "%d", number);
+        arguments_set(&options->export, name, text);
+    }
+}
+
+static tutti_status take(struct options *options, const struct placement *placement)
+{
+    struct host_list hosts = { .hosts = NULL };
+    tutti_status status = host_list_copy(&hosts, &placement->hosts);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    host_list_fini(&options->hosts);
+    options->hosts = hosts;
+    if (options->np == 0) {
+        options->np = placement->ranks;
+    }
+    status = options_settle_ranks(options, &options->hosts);
+    if (status == TUTTI_OK && placement->shard.count > 0) {
+        export_number(options, "SHARD_INDEX", placement->shard.index);
+        export_number(options, "SHARD_COUNT", placement->shard.count);
+        status = arguments_status(&options->export);
+    }
+    return status;
+}
+
+/* Tells the ranks what they are, if that was asked for and is known. */
+static tutti_status export_roles(
+        struct options *options, const struct placement *placement)
+{
+    if (!options->roles) {
+        return TUTTI_OK;
+    }
+    if (placement->roles == NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--roles takes the hosts and roles of TF_CONFIG, but the hosts are "
+                "from %s",
+                placement->source);
+    }
+    arguments_set(&options->export, "TUTTI_ROLES", placement->roles);
+    return arguments_status(&options->export);
+}
+
+static void print_place(
+        const struct options *options, const struct placement *placement)
+{
+    char text[ERROR_TEXT_MAX];
+
+    (void)fprintf(stderr, "tuttirun: %s\n",
+            placement_describe(placement, options->np, text, sizeof text));
+    if (placement->shard.count > 0) {
+        (void)fprintf(stderr,
+                "tuttirun: an array job: its ranks have SHARD_INDEX=%d of "
+                "SHARD_COUNT=%d\n",
+                placement->shard.index, placement->shard.count);
+    }
+}
+
+/* The hosts that join us. A dry run asks nobody, and so knows only those with names. */
+static tutti_status gather(const struct options *options, struct placement *placement)
+{
+    const int slots = options->slots_per_host > 0 ? options->slots_per_host : 1;
+    const int ranks = options->np > 0 ? options->np : placement->join.nodes * slots;
+
+    if (!options->dry_run) {
+        /* They may take minutes, after which it would be too late to say that they are too many. */
+        if (options->supervise && server_raise_limit(ranks) != TUTTI_OK) {
+            return TUTTI_ERR_INVALID;
+        }
+        return join_gather(placement, options->join_timeout, options->slots_per_host);
+    }
+    return placement->hosts.count > 0
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_INVALID,
+                      "%s: its hosts are known when they have joined, for which "
+                      "--dry-run does not wait",
+                      placement->source);
+}
+
+/* Stays, on a host that is not the first, until the job is over, and runs what the first host sends. */
+static int wait_placed(const struct options *options, const struct placement *placement)
+{
+    if (placement->join.nodes == 0 || options->dry_run) {
+        (void)fprintf(
+                stderr, "tuttirun: %s: another host runs the job\n", placement->source);
+        return EXIT_SUCCESS;
+    }
+    if (options->verbose) {
+        (void)fprintf(stderr, "tuttirun: %s: host %s runs the job\n", placement->source,
+                placement->join.first);
+    }
+    return join_serve(placement, options->join_timeout) == TUTTI_OK ? EXIT_SUCCESS
+                                                                    : report();
+}
+
+static tutti_status place_ranks(
+        struct options *options, char *const *environment, struct placement *placement)
+{
+    struct source_facts facts = {
+        .options = options,
+        .environment = environment,
+        .root = "",
+    };
+    tutti_status status;
+
+    status = source_resolve(&facts, placement);
+    if (options->join_port > 0 || placement->join.port == 0) {
+        placement->join.port = options->join_port > 0 ? options->join_port : JOIN_PORT;
+    }
+    if (status == TUTTI_OK && placement->join.nodes > 1 && !options->dry_run) {
+        status = join_secret_read(options, environment, &placement->join);
+    }
+    if (status != TUTTI_OK || placement->waits) {
+        return status;
+    }
+    if (placement->join.nodes > 1) {
+        status = gather(options, placement);
+    }
+    if (status == TUTTI_OK) {
+        status = take(options, placement);
+    }
+    if (status == TUTTI_OK) {
+        status = export_roles(options, placement);
+    }
+    if (status == TUTTI_OK && (options->verbose || options->dry_run)) {
+        print_place(options, placement);
+    }
+    return status;
+}
+
 static int run_job(const struct options *options, const struct placement *placement)
 {
     return options->min_np > 0 && !options->dry_run
             ? elastic_run(options, placement, run_placed, environ)
             : run_placed(options, placement, NULL, environ);
-}
-
-static int wait_placed(const struct options *options, const struct placement *placement)
-{
-    return place_wait(options, placement) == TUTTI_OK ? EXIT_SUCCESS : report();
 }
 
 static int run(struct options *options)
@@ -168,9 +306,7 @@ static void fill_streams(void)
     do {
         fd = open("/dev/null", O_RDWR);
     } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    fd_close(&fd);
 }
 
 /* A default, as in shells: we look for programs in PATH, and so do MPI launchers. */
@@ -203,13 +339,13 @@ static int obey(struct options *options)
                                                                    : report();
     }
     if (options->check) {
-        tell_notes(options);
+        print_notes(options);
         return check_run(options, environ);
     }
     if (options->show_binding != NULL) {
         return bind_show(options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     }
-    tell_notes(options);
+    print_notes(options);
     return run(options);
 }
 

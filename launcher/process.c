@@ -166,7 +166,7 @@ void process_watch(struct process *process, struct loop *loop)
     watch(process, EPOLLIN);
 }
 
-void process_tell(struct process *process, const char *text, size_t len)
+void process_write(struct process *process, const char *text, size_t len)
 {
     while (len > 0 && process->in >= 0) {
         ssize_t put = write(process->in, text, len);

@@ -57,7 +57,7 @@ TUTTI_MUST_USE tutti_status process_start_group(
 void process_watch(struct process *process, struct loop *loop);
 
 /** Writes all of it to its input; errors are left to be seen as its end. */
-void process_tell(struct process *process, const char *text, size_t len);
+void process_write(struct process *process, const char *text, size_t len);
 /** Ends its input. */
 void process_close_input(struct process *process);
 

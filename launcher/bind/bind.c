@@ -54,7 +54,7 @@ static void set_number(struct arguments *environment, const char *name, int valu
 }
 
 /* Tells the program which GPU is its own, and shows it no other with one_gpu. */
-static void tell_device(const struct bind_request *request,
+static void export_device(const struct bind_request *request,
         const struct bind_plan *plan, enum gpu_vendor vendor,
         struct arguments *environment)
 {
@@ -77,8 +77,8 @@ static void tell_device(const struct bind_request *request,
 }
 
 /* Sets how many threads OpenMP and BLAS libraries start, or says that there are many. */
-static void tell_threads(const struct bind_place *place, struct arguments *environment,
-        char text[BIND_TEXT_MAX])
+static void export_threads(const struct bind_place *place,
+        struct arguments *environment, char text[BIND_TEXT_MAX])
 {
     static const char name[] = "OMP_NUM_THREADS";
     int cpus = hwloc_bitmap_weight(place->cpus);
@@ -134,7 +134,7 @@ static void bind_place(const struct here *here, const struct bind_plan *plan, in
                 has_memory ? "" : "; the system refuses to bind memory",
                 here->is_real ? "" : "; of another machine, so nothing is bound");
     }
-    tell_threads(place, environment, text);
+    export_threads(place, environment, text);
 }
 
 static void take_place(const struct bind_request *request, const struct here *here,
@@ -147,11 +147,11 @@ static void take_place(const struct bind_request *request, const struct here *he
     } else if (is_bound_by_slurm(environment)) {
         describe_kept(here, "bound by Slurm", plan, request->index, text);
         keep(&plan->places[request->index], here, plan);
-        tell_threads(&plan->places[request->index], environment, text);
+        export_threads(&plan->places[request->index], environment, text);
     } else {
         bind_place(here, plan, request->index, environment, text);
     }
-    tell_device(request, plan, here->machine.gpus.vendor, environment);
+    export_device(request, plan, here->machine.gpus.vendor, environment);
 }
 
 void bind_release(void)

@@ -1,6 +1,7 @@
 #include "launcher/elastic/elastic.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,16 +16,116 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "launcher/arguments.h"
-#include "launcher/elastic/discovery.h"
-#include "launcher/elastic/judge.h"
 #include "launcher/elastic/members.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"
+#include "launcher/hosts/script_hosts.h"
 #include "launcher/job/flow.h"
 #include "launcher/mpi_launcher/job_network.h"
+#include "launcher/process.h"
 #include "launcher/program.h"
+#include "launcher/session/loop.h"
 #include "launcher/session/server.h"
 #include "launcher/signals.h"
+
+/* The discovery script, asked again and again while a job runs. */
+struct discovery {
+    char path[PATH_MAX]; /* of the script; "": there is none                */
+    int slots; /* of a host without a number                            */
+    char *const *environment; /* borrowed                               */
+    struct loop *loop; /* that it is waited with; NULL: none            */
+    struct process process;
+    bool is_asked; /* the process runs                                  */
+    bool has_failed; /* the last time, which was said                     */
+    int64_t due; /* when it is asked, or killed where it runs         */
+};
+
+static const int64_t pause_ns = 1000000000; /* as horovodrun has it */
+static const int64_t limit_ns = 60000000000;
+
+static void discovery_begin(struct discovery *discovery, struct loop *loop)
+{
+    discovery->loop = loop;
+    discovery->due = clock_ns() + pause_ns;
+}
+
+static void discovery_end(struct discovery *discovery)
+{
+    if (discovery->is_asked) {
+        process_fini(&discovery->process);
+        discovery->is_asked = false;
+    }
+    discovery->loop = NULL;
+}
+
+/* The hosts stay as they were. */
+static void send_failure(struct discovery *discovery)
+{
+    if (!discovery->has_failed) {
+        (void)fprintf(stderr, "tuttirun: the hosts stay as they are: %s\n",
+                tutti_last_error());
+    }
+    discovery->has_failed = true;
+}
+
+static void ask(struct discovery *discovery, int64_t now)
+{
+    char *const argv[] = { discovery->path, NULL };
+
+    if (process_start_group(&discovery->process, argv, discovery->environment) !=
+            TUTTI_OK) {
+        send_failure(discovery);
+        discovery->due = now + pause_ns;
+        return;
+    }
+    process_close_input(&discovery->process);
+    process_watch(&discovery->process, discovery->loop);
+    discovery->is_asked = true;
+    discovery->due = now + limit_ns;
+}
+
+static bool take(struct discovery *discovery, struct host_list *list)
+{
+    tutti_status status = script_hosts_take(&discovery->process, discovery->path, list);
+
+    if (status == TUTTI_OK) {
+        status = host_list_imply(list, discovery->slots);
+    }
+    if (status != TUTTI_OK) {
+        send_failure(discovery);
+        return false;
+    }
+    discovery->has_failed = false;
+    return true;
+}
+
+/* Does what is due. True when it has answered; the hosts are then in the list, which was empty. */
+static bool discovery_turn(
+        struct discovery *discovery, int64_t now, struct host_list *list)
+{
+    bool has_answered = false;
+
+    if (discovery->path[0] == '\0' || discovery->loop == NULL) {
+        return false;
+    }
+    if (!discovery->is_asked && now >= discovery->due) {
+        ask(discovery, now);
+    } else if (discovery->is_asked &&
+            (discovery->process.has_ended || now >= discovery->due)) {
+        has_answered = discovery->process.has_ended && take(discovery, list);
+        process_fini(&discovery->process); /* kills one that takes too long */
+        discovery->is_asked = false;
+        discovery->due = now + pause_ns;
+    }
+    return has_answered;
+}
+
+/* When something is due; INT64_MAX: not by time. */
+static int64_t discovery_next(const struct discovery *discovery)
+{
+    return discovery->path[0] == '\0' || discovery->loop == NULL ? INT64_MAX
+                                                                 : discovery->due;
+}
 
 enum {
     KEEPERS_END_MS = 1000, /* that keepers have to end in */
@@ -146,7 +247,7 @@ static void reshape(struct elastic *elastic, struct job *job)
     elastic->look_at = members_next_return(&elastic->members, now);
     elastic->has_changed = false;
     if ((lost && ranks >= elastic->options->min_np) || ranks > elastic->now.np) {
-        console_say(&job->console, "tuttirun",
+        console_print(&job->console, "tuttirun",
                 "hosts have %s: the ranks are told to leave and be started anew, %d of "
                 "them",
                 lost ? "changed" : "come", ranks);
@@ -344,9 +445,7 @@ static int wait_for_hosts(struct elastic *elastic)
         (void)fprintf(stderr, "tuttirun: cannot wait for hosts\n");
     }
     loop_fini(&loop);
-    if (signals >= 0) {
-        (void)close(signals);
-    }
+    fd_close(&signals);
     signals_let_all(); /* until ranks run there is nothing that we have to end */
     return result;
 }

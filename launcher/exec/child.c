@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "launcher/exit_status.h"
+#include "launcher/session/loop.h"
 #include "launcher/signals.h"
 
 enum {
@@ -116,13 +117,6 @@ static bool open_streams(const struct child_plan *plan, struct stream streams[ST
     return true;
 }
 
-static void close_one(int fd)
-{
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-}
-
 tutti_status child_start(const struct child_plan *plan, struct child *child)
 {
     const pid_t parent = getpid();
@@ -151,8 +145,10 @@ tutti_status child_start(const struct child_plan *plan, struct child *child)
         };
     }
     for (int i = 0; i < STREAMS; i++) {
-        close_one(streams[i].writer);
-        close_one(pid < 0 ? streams[i].reader : -1);
+        fd_close(&streams[i].writer);
+        if (pid < 0) {
+            fd_close(&streams[i].reader);
+        }
     }
     return status;
 }

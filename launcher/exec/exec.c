@@ -115,9 +115,9 @@ static int become_program(const struct exec_plan *plan)
     int reason;
 
     arguments_add_all(&environment, plan->environment);
-    rank_tell_horovod(&plan->rank, &environment);
-    network_tell_program(&environment);
-    mpi_collectives_tell_program(&environment);
+    rank_export_horovod(&plan->rank, &environment);
+    network_export(&environment);
+    mpi_collectives_export(&environment);
     if (bind_alone(plan, &environment) != TUTTI_OK) {
         arguments_fini(&environment);
         return EXIT_CANNOT_RUN;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/passing.h"
+#include "launcher/session/loop.h"
 #include "launcher/session/proof.h"
 #include "observe/recorder.h"
 
@@ -301,9 +302,7 @@ void host_metrics_fini(struct host_metrics *host)
     for (size_t i = 0; i < host->count; i++) {
         (void)close(host->recordings[i]);
     }
-    if (host->own >= 0) {
-        (void)close(host->own);
-    }
+    fd_close(&host->own);
     mem_free(host->recordings);
     host->recordings = NULL;
     host->count = 0;

@@ -28,6 +28,7 @@
 #include "launcher/arguments.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/uplink.h"
+#include "launcher/session/loop.h"
 #include "trainer/elastic/control.h"
 
 enum {
@@ -252,10 +253,7 @@ void keep_fini(struct keep *keep)
         (void)munmap(keep->control, ELASTIC_CONTROL_BYTES);
         keep->control = NULL;
     }
-    if (keep->fd >= 0) {
-        (void)close(keep->fd);
-        keep->fd = -1;
-    }
+    fd_close(&keep->fd);
 }
 
 void keep_notice(struct keep *keep, uint32_t notice)

@@ -59,7 +59,7 @@ int64_t rate_due(const struct rate *rate)
     return rate->dropped > 0 ? rate->dropping + second : INT64_MAX;
 }
 
-uint64_t rate_told(struct rate *rate)
+uint64_t rate_take_dropped(struct rate *rate)
 {
     uint64_t dropped = rate->dropped;
 

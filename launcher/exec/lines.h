@@ -23,7 +23,7 @@ struct rate {
     int64_t credit; /* bytes that may pass now; below 0 after a long line */
     int64_t filled; /* when credit was last added, ns                  */
     int64_t dropping; /* when the first of dropped was dropped, ns       */
-    uint64_t dropped; /* lines since rate_told()                         */
+    uint64_t dropped; /* lines since rate_take_dropped()                         */
 };
 
 void rate_init(struct rate *rate, uint64_t per_second, int64_t now);
@@ -32,7 +32,7 @@ bool rate_take(struct rate *rate, size_t bytes, int64_t now);
 /** When what was dropped should be told; INT64_MAX: nothing was. */
 int64_t rate_due(const struct rate *rate);
 /** Lines dropped since the last call. */
-uint64_t rate_told(struct rate *rate);
+uint64_t rate_take_dropped(struct rate *rate);
 
 enum {
     LINES_SHOWN_MAX = 1 << 16, /* bytes of a line with its newline                  */

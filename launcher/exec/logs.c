@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launcher/session/loop.h"
 
 void generation_path(char *own, size_t capacity, const char *path, uint32_t generation)
 {
@@ -98,8 +99,6 @@ tutti_status log_file_write(struct log_file *log, const char *bytes, size_t len)
 
 void log_file_close(struct log_file *log)
 {
-    if (log->fd >= 0) {
-        (void)close(log->fd);
-    }
+    fd_close(&log->fd);
     log->fd = -1;
 }

@@ -1,6 +1,5 @@
 #include "launcher/exec/look.h"
 
-#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,15 +70,6 @@ static const struct {
 #endif
 };
 
-static bool read_about(pid_t pid, const char *name, char *text, size_t capacity)
-{
-    char path[PATH_BYTES];
-
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    text[0] = '\0';
-    return kernel_file_read(path, text, capacity) > 0;
-}
-
 /* The number behind a name in a text of lines "Name:\tnumber"; -1: it is not there. */
 static long status_number(const char *status, const char *name, int base)
 {
@@ -92,18 +82,13 @@ static void count_threads(pid_t pid, struct look_facts *facts)
 {
     char path[PATH_BYTES];
     DIR *folder;
-    const struct dirent *entry;
+    pid_t thread;
 
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     folder = opendir(path);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by one thread */
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        const long thread = strtol(entry->d_name, NULL, DECIMAL);
-
-        if (thread > 0) {
-            facts->threads++;
-            facts->running += process_state((pid_t)thread) == 'R' ? 1 : 0;
-        }
+    while ((thread = procs_next(folder)) != 0) {
+        facts->threads++;
+        facts->running += process_state(thread) == 'R' ? 1 : 0;
     }
     if (folder != NULL) {
         (void)closedir(folder);
@@ -120,15 +105,15 @@ void look_at(pid_t pid, struct look_facts *facts)
         facts->state = 'X';
         return;
     }
-    if (read_about(pid, "wchan", text, sizeof text) && strcmp(text, "0") != 0) {
+    if (process_read(pid, "wchan", text, sizeof text) > 0 && strcmp(text, "0") != 0) {
         (void)snprintf(facts->wchan, sizeof facts->wchan, "%.*s",
                 (int)strcspn(text, "\n"), text);
     }
-    if (read_about(pid, "syscall", text, sizeof text)) {
+    if (process_read(pid, "syscall", text, sizeof text) > 0) {
         facts->syscall = strtol(text, &end, DECIMAL);
         facts->syscall = end == text ? -1 : facts->syscall;
     }
-    if (read_about(pid, "status", text, sizeof text)) {
+    if (process_read(pid, "status", text, sizeof text) > 0) {
         facts->swap_kb = status_number(text, "VmSwap:", DECIMAL);
     }
     count_threads(pid, facts);
@@ -208,7 +193,7 @@ static bool may_be_in_sigwait(pid_t pid)
 {
     char text[FILE_BYTES];
 
-    return !read_about(pid, "syscall", text, sizeof text) ||
+    return process_read(pid, "syscall", text, sizeof text) <= 0 ||
             strtol(text, NULL, DECIMAL) == SYS_rt_sigtimedwait;
 }
 
@@ -217,7 +202,7 @@ bool look_dies_of(pid_t pid, int signal)
     static const char *const masks[] = { "SigBlk:", "SigIgn:", "SigCgt:" };
     char text[FILE_BYTES];
 
-    if (may_be_in_sigwait(pid) || !read_about(pid, "status", text, sizeof text)) {
+    if (may_be_in_sigwait(pid) || process_read(pid, "status", text, sizeof text) <= 0) {
         return false;
     }
     for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
@@ -239,12 +224,12 @@ static size_t put_stack(pid_t pid, long thread, char *text, size_t capacity)
     char stack[FILE_BYTES];
 
     (void)snprintf(name, sizeof name, "task/%ld/comm", thread);
-    (void)read_about(pid, name, comm, sizeof comm);
+    (void)process_read(pid, name, comm, sizeof comm);
     comm[strcspn(comm, "\n")] = '\0';
     (void)snprintf(name, sizeof name, "task/%ld/wchan", thread);
-    (void)read_about(pid, name, wchan, sizeof wchan);
+    (void)process_read(pid, name, wchan, sizeof wchan);
     (void)snprintf(name, sizeof name, "task/%ld/stack", thread);
-    (void)read_about(pid, name, stack, sizeof stack);
+    (void)process_read(pid, name, stack, sizeof stack);
     (void)snprintf(text, capacity, "thread %ld (%s) is in state %c at %s\n%s", thread,
             comm, process_state((pid_t)thread), wchan[0] == '\0' ? "0" : wchan, stack);
     return strnlen(text, capacity);
@@ -254,19 +239,14 @@ size_t look_stacks(pid_t pid, char text[LOOK_STACKS_MAX])
 {
     char path[PATH_BYTES];
     DIR *folder;
-    const struct dirent *entry;
+    pid_t thread;
     size_t len = 0;
 
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     folder = opendir(path);
     text[0] = '\0';
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by one thread */
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        const long thread = strtol(entry->d_name, NULL, DECIMAL);
-
-        if (thread > 0) {
-            len += put_stack(pid, thread, text + len, LOOK_STACKS_MAX - len);
-        }
+    while ((thread = procs_next(folder)) != 0) {
+        len += put_stack(pid, thread, text + len, LOOK_STACKS_MAX - len);
     }
     if (folder != NULL) {
         (void)closedir(folder);

@@ -69,12 +69,12 @@ bool process_parse(struct process_facts *process, const char *text)
     return true;
 }
 
-/* Reads a file of a process as text; its length, or -1 when there is no such process. */
-static ssize_t read_about(pid_t pid, const char *name, char *text, size_t capacity)
+ssize_t process_read(pid_t pid, const char *name, char *text, size_t capacity)
 {
     char path[PATH_BYTES];
 
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    text[0] = '\0';
     return kernel_file_read(path, text, capacity);
 }
 
@@ -82,7 +82,7 @@ static bool read_process(pid_t pid, struct process_facts *process)
 {
     char text[STAT_BYTES];
 
-    return read_about(pid, "stat", text, sizeof text) > 0 &&
+    return process_read(pid, "stat", text, sizeof text) > 0 &&
             process_parse(process, text);
 }
 
@@ -105,20 +105,19 @@ bool process_is_named(pid_t pid, const char *name)
 {
     char text[NAME_BYTES];
 
-    if (read_about(pid, "comm", text, sizeof text) <= 0) {
+    if (process_read(pid, "comm", text, sizeof text) <= 0) {
         return false;
     }
     text[strcspn(text, "\n")] = '\0';
     return strcmp(text, name) == 0;
 }
 
-/* The next process in /proc; 0 at the end. */
-static pid_t next_pid(DIR *folder)
+pid_t procs_next(DIR *folder)
 {
     const struct dirent *entry;
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by one thread */
-    while ((entry = readdir(folder)) != NULL) {
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
         char *end;
         long pid = strtol(entry->d_name, &end, DECIMAL);
 
@@ -141,7 +140,7 @@ static size_t list_processes(struct process_facts **list)
     if (folder == NULL) {
         return 0;
     }
-    while ((pid = next_pid(folder)) != 0 &&
+    while ((pid = procs_next(folder)) != 0 &&
             mem_grow(list, &capacity, count + 1, sizeof **list)) {
         count += read_process(pid, &(*list)[count]) ? 1 : 0;
     }
@@ -221,7 +220,7 @@ bool procs_has_entry(const char *environment, size_t len, const char *entry)
 /* Looks at /proc/PID/environ; `buffer` has room for ENVIRONMENT_MAX bytes. */
 static bool is_marked(pid_t pid, const char *mark, char *buffer)
 {
-    ssize_t len = read_about(pid, "environ", buffer, ENVIRONMENT_MAX);
+    ssize_t len = process_read(pid, "environ", buffer, ENVIRONMENT_MAX);
 
     return len > 0 && procs_has_entry(buffer, (size_t)len, mark);
 }
@@ -233,7 +232,7 @@ size_t procs_kill_marked(const char *mark)
     size_t found = 0;
     pid_t pid;
 
-    while (folder != NULL && buffer != NULL && (pid = next_pid(folder)) != 0) {
+    while (buffer != NULL && (pid = procs_next(folder)) != 0) {
         if (pid != getpid() && is_marked(pid, mark, buffer)) {
             found++;
             (void)kill(pid, SIGKILL);

@@ -4,6 +4,7 @@
 #ifndef TUTTI_LAUNCHER_EXEC_PROCS_H
 #define TUTTI_LAUNCHER_EXEC_PROCS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -20,6 +21,10 @@ struct process_facts {
     bool is_ending; /* exits, or is to by SIGKILL; false where the text ends before that */
 };
 
+/** Reads a file of /proc/PID as text; its length, or -1 with "" when there is no such process. */
+ssize_t process_read(pid_t pid, const char *name, char *text, size_t capacity);
+/** The next process, or thread, of an open folder of /proc; 0 at the end, or without a folder. */
+pid_t procs_next(DIR *folder);
 /** Pure: reads the text of /proc/PID/stat; its name may hold spaces and brackets. */
 bool process_parse(struct process_facts *process, const char *text);
 /** The letter of a process' state; 0 when there is no such process. */

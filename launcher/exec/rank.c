@@ -8,42 +8,7 @@
 #include <stdio.h>
 
 #include "launcher/arguments.h"
-
-enum {
-    TASKS_LIMIT = 1 << 20 /* more tasks on a node are a mistake */
-};
-
-/* The digits at *text, which moves behind them; 0 when there are none, or too many. */
-static int read_digits(const char **text)
-{
-    int number = 0;
-
-    for (; **text >= '0' && **text <= '9'; (*text)++) {
-        number = number > TASKS_LIMIT ? number : number * 10 + (**text - '0');
-    }
-    return number > TASKS_LIMIT ? 0 : number;
-}
-
-/* Tasks of a node from Slurm's "2(x3),1": 2 on each of three nodes, then 1; 0: unknown. */
-static int read_tasks(const char *text, int node)
-{
-    while (node >= 0) {
-        int tasks = read_digits(&text);
-        int repeat = 1;
-
-        if (text[0] == '(' && text[1] == 'x') {
-            text += 2;
-            repeat = read_digits(&text);
-            text += text[0] == ')' ? 1 : 0;
-        }
-        if (tasks == 0 || repeat == 0 || node < repeat) {
-            return repeat == 0 ? 0 : tasks;
-        }
-        node -= repeat;
-        text += text[0] == ',' ? 1 : 0;
-    }
-    return 0;
-}
+#include "launcher/hosts/slurm_lists.h"
 
 static void read_slurm_node(struct rank_place *rank, char *const *environment)
 {
@@ -51,7 +16,7 @@ static void read_slurm_node(struct rank_place *rank, char *const *environment)
     int node;
 
     if (tasks != NULL && environment_get_int(environment, "SLURM_NODEID", 0, &node)) {
-        rank->local_size = read_tasks(tasks, node);
+        rank->local_size = slurm_count_of(tasks, (size_t)node);
     }
 }
 
@@ -123,7 +88,7 @@ struct rank_place rank_read(char *const *environment)
     return rank;
 }
 
-void rank_tell_horovod(const struct rank_place *rank, struct arguments *environment)
+void rank_export_horovod(const struct rank_place *rank, struct arguments *environment)
 {
     const struct {
         const char *name;

@@ -18,6 +18,6 @@ struct rank_place rank_read(char *const *environment);
  * Under --horovod, which has put HOROVOD_CONTROLLER there: adds HOROVOD_RANK, _SIZE, _LOCAL_RANK and
  * _LOCAL_SIZE, which scripts look at before init(), as far as they are known.
  */
-void rank_tell_horovod(const struct rank_place *rank, struct arguments *environment);
+void rank_export_horovod(const struct rank_place *rank, struct arguments *environment);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/session/loop.h"
 
 enum {
     READ_BYTES = 1 << 16 /* at once: what a pipe holds */
@@ -89,9 +90,9 @@ static void take_line(void *to, const char *line, size_t len)
     output->batch_len += len;
 }
 
-static void tell_dropped(struct output *output)
+static void report_dropped(struct output *output)
 {
-    uint64_t count = rate_told(&output->rate);
+    uint64_t count = rate_take_dropped(&output->rate);
 
     if (count == 0) {
         return;
@@ -106,7 +107,7 @@ static void tell_dropped(struct output *output)
 }
 
 /* A rank goes on without its log, but it is said. */
-static void tell_log(struct output *output, tutti_status status)
+static void report_log(struct output *output, tutti_status status)
 {
     if (status != TUTTI_OK) {
         link_put_note(
@@ -126,7 +127,7 @@ tutti_status output_init(struct output *output, const struct output_plan *plan)
     }
     status = lines_init(&output->lines, take_line, output);
     if (status == TUTTI_OK && plan->folder[0] != '\0') {
-        tell_log(
+        report_log(
                 output, log_file_open(&output->log, plan->folder, stream_name(output)));
     }
     return status;
@@ -134,9 +135,7 @@ tutti_status output_init(struct output *output, const struct output_plan *plan)
 
 void output_fini(struct output *output)
 {
-    if (output->fd >= 0) {
-        (void)close(output->fd);
-    }
+    fd_close(&output->fd);
     log_file_close(&output->log);
     lines_fini(&output->lines);
     mem_free(output->batch);
@@ -150,7 +149,7 @@ void output_read(struct output *output, int64_t now)
 
     output->now = now;
     if (len > 0) {
-        tell_log(output, log_file_write(&output->log, bytes, (size_t)len));
+        report_log(output, log_file_write(&output->log, bytes, (size_t)len));
         lines_feed(&output->lines, bytes, (size_t)len, now);
         if (output->plan.forward == LINK_FORWARD_BYTES) {
             take_bytes(output, bytes, (size_t)len);
@@ -173,7 +172,7 @@ void output_tick(struct output *output, int64_t now)
         send_batch(output);
     }
     if (now >= rate_due(&output->rate)) {
-        tell_dropped(output);
+        report_dropped(output);
     }
 }
 
@@ -190,5 +189,5 @@ void output_flush(struct output *output, int64_t now)
     output->now = now;
     lines_end(&output->lines);
     send_batch(output);
-    tell_dropped(output);
+    report_dropped(output);
 }

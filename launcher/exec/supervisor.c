@@ -36,6 +36,7 @@
 #include "launcher/exit_status.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_collectives.h"
+#include "launcher/session/loop.h"
 
 enum {
     NICE_WANTED = -10, /* a supervisor's, which sleeps but for its heartbeats   */
@@ -103,9 +104,9 @@ static void build_environment(
     if (!environment->failed) {
         set_timeline(environment, supervisor->uplink.orders.generation);
     }
-    network_tell_program(environment);
-    mpi_collectives_tell_program(environment);
-    rank_tell_horovod(&supervisor->plan->rank, environment);
+    network_export(environment);
+    mpi_collectives_export(environment);
+    rank_export_horovod(&supervisor->plan->rank, environment);
 }
 
 static void add_failure_page(
@@ -462,19 +463,11 @@ static void finish(struct supervisor *supervisor)
     host_metrics_fini(&supervisor->metrics);
     failure_page_destroy(&supervisor->failure_page);
     keep_fini(&supervisor->keep);
-    if (supervisor->recording.fd >= 0) {
-        (void)close(supervisor->recording.fd);
-    }
+    fd_close(&supervisor->recording.fd);
     guardian_dismiss(supervisor->leftovers.guardian_fd);
-    if (supervisor->signal_fd >= 0) {
-        (void)close(supervisor->signal_fd);
-    }
-    if (supervisor->launcher.pidfd >= 0) {
-        (void)close(supervisor->launcher.pidfd);
-    }
-    if (supervisor->launcher.wrapper_fd >= 0) {
-        (void)close(supervisor->launcher.wrapper_fd);
-    }
+    fd_close(&supervisor->signal_fd);
+    fd_close(&supervisor->launcher.pidfd);
+    fd_close(&supervisor->launcher.wrapper_fd);
 }
 
 /*

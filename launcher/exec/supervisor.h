@@ -141,7 +141,7 @@ struct supervisor_stop {
     bool has_begun; /* SIGTERM was sent to all                            */
     bool is_killing; /* SIGKILL was                                       */
     bool is_awaited; /* tuttirun has sent a signal to end; STOP comes later */
-    bool is_told; /* the library has got the cause                        */
+    bool is_informed; /* the library has got the cause                        */
 };
 
 struct supervisor {
@@ -185,7 +185,7 @@ void supervisor_ask_timeline(const struct supervisor *supervisor);
  */
 void supervisor_step_recording(struct supervisor *supervisor, int64_t now);
 
-/** Hears how exec went: STARTED. Call when the child's exec_fd is readable. */
+/** Reads how exec went, and sends STARTED. Call when the child's exec_fd is readable. */
 void supervisor_read_exec(struct supervisor *supervisor);
 /** Takes what has ended, of the program and of what it left behind. */
 void supervisor_reap(struct supervisor *supervisor, int64_t now);

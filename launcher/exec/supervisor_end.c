@@ -119,7 +119,7 @@ static void note_end(struct supervisor *supervisor, int status, int64_t now)
     supervisor->end.how.wait_status = status;
     supervisor->phase = PHASE_DRAINING;
     supervisor->end.time = now;
-    if (!supervisor->stop.is_awaited && !supervisor->stop.is_told &&
+    if (!supervisor->stop.is_awaited && !supervisor->stop.is_informed &&
             supervisor->stop.due == INT64_MAX) {
         supervisor->stop.due = now + SUPERVISOR_ORPHAN_NS;
     }
@@ -284,7 +284,7 @@ static void post_failure(
     supervisor_record_end(supervisor); /* as long as it does not know */
     failure_page_post(&supervisor->failure_page, failure->rank, text);
     /* From here tuttirun decides when the program ends. */
-    supervisor->stop.is_told = true;
+    supervisor->stop.is_informed = true;
     supervisor->stop.due = INT64_MAX;
 }
 
@@ -424,7 +424,7 @@ static void watch_launcher(struct supervisor *supervisor, int64_t now)
                 supervisor->plan->rank.rank);
     }
     supervisor->launcher.term_due = INT64_MAX;
-    if (!supervisor->stop.is_told) {
+    if (!supervisor->stop.is_informed) {
         supervisor->stop.due = now + SUPERVISOR_ORPHAN_NS;
     }
 }
@@ -433,7 +433,8 @@ static void end_when_due(struct supervisor *supervisor, int64_t now)
 {
     if (now >= supervisor->launcher.term_due) {
         supervisor->launcher.term_due = INT64_MAX;
-        if (!supervisor->stop.is_told) { /* else tuttirun ends it, after its grace */
+        if (!supervisor->stop
+                        .is_informed) { /* else tuttirun ends it, after its grace */
             pass_signal(supervisor, SIGTERM);
         }
     }

@@ -20,6 +20,7 @@
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor.h"
+#include "launcher/session/loop.h"
 #include "observe/recorder.h"
 
 enum {
@@ -182,12 +183,8 @@ static void start_debugger(pid_t pid)
             child_start(&plan, &debugger) == TUTTI_OK) {
         (void)close(debugger.exec_fd);
     }
-    if (plan.input >= 0) {
-        (void)close(plan.input);
-    }
-    if (plan.output >= 0) {
-        (void)close(plan.output);
-    }
+    fd_close(&plan.input);
+    fd_close(&plan.output);
 }
 
 static void send_stacks(struct supervisor *supervisor, pid_t pid)

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "launcher/session/connect.h"
 #include "launcher/session/link.h"
+#include "launcher/session/sockets.h"
 
 enum {
     HOST_BYTES = 256

@@ -24,7 +24,6 @@ static const char byte_order_mark[] =
 void host_list_fini(struct host_list *list)
 {
     mem_free(list->hosts);
-    mem_free(list->index);
     *list = (struct host_list){ .hosts = NULL };
 }
 
@@ -108,56 +107,19 @@ static const char *read_host(const char *word, struct host *host)
                           : "behind ']' comes nothing or :slots";
 }
 
-/* FNV-1a. */
-static size_t hash_name(const char *name)
+/* Mostly the one that was named last: files of schedulers have a line for each slot. */
+static struct host *find_host(struct host_list *list, const char *name)
 {
-    uint32_t hash = 2166136261U;
-
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (unsigned char)*name) * 16777619U;
+    if (list->count > 0 && strcmp(list->hosts[list->last].name, name) == 0) {
+        return &list->hosts[list->last];
     }
-    return hash;
-}
-
-/* The place in the index where a name is, or would be: the index is never full. */
-static size_t index_place(const struct host_list *list, const char *name)
-{
-    size_t place = hash_name(name) & (list->index_size - 1);
-
-    while (list->index[place] != 0 &&
-            strcmp(list->hosts[list->index[place] - 1].name, name) != 0) {
-        place = (place + 1) & (list->index_size - 1);
-    }
-    return place;
-}
-
-static struct host *find_host(const struct host_list *list, const char *name)
-{
-    size_t number = list->index_size == 0 ? 0 : list->index[index_place(list, name)];
-
-    return number == 0 ? NULL : &list->hosts[number - 1];
-}
-
-/* Keeps more than half of the index free; false when out of memory. */
-static bool grow_index(struct host_list *list)
-{
-    size_t size = list->index_size == 0 ? 16 : 2 * list->index_size;
-    uint32_t *index;
-
-    if (2 * (list->count + 1) < list->index_size) {
-        return true;
-    }
-    index = mem_calloc(size, sizeof *index);
-    if (index == NULL) {
-        return false;
-    }
-    mem_free(list->index);
-    list->index = index;
-    list->index_size = size;
     for (size_t i = 0; i < list->count; i++) {
-        index[index_place(list, list->hosts[i].name)] = (uint32_t)(i + 1);
+        if (strcmp(list->hosts[i].name, name) == 0) {
+            list->last = i;
+            return &list->hosts[i];
+        }
     }
-    return true;
+    return NULL;
 }
 
 static const char *append_host(struct host_list *list, const struct host *host)
@@ -165,13 +127,12 @@ static const char *append_host(struct host_list *list, const struct host *host)
     if (list->count == HOSTS_LIMIT) {
         return "too many hosts";
     }
-    if (!grow_index(list) ||
-            !mem_grow(&list->hosts, &list->capacity, list->count + 1,
-                    sizeof *list->hosts)) {
+    if (!mem_grow(
+                &list->hosts, &list->capacity, list->count + 1, sizeof *list->hosts)) {
         return "out of memory";
     }
-    list->hosts[list->count++] = *host;
-    list->index[index_place(list, host->name)] = (uint32_t)list->count;
+    list->last = list->count++;
+    list->hosts[list->last] = *host;
     return NULL;
 }
 
@@ -230,9 +191,7 @@ void host_list_drop_first(struct host_list *list)
 {
     list->count--;
     memmove(list->hosts, list->hosts + 1, list->count * sizeof *list->hosts);
-    mem_free(list->index);
-    list->index = NULL;
-    list->index_size = 0;
+    list->last = 0;
 }
 
 tutti_status host_list_copy(struct host_list *to, const struct host_list *from)

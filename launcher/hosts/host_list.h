@@ -29,8 +29,7 @@ struct host_list {
     struct host *hosts; /* owned; names are distinct, in the order given */
     size_t count; /* 0: this machine                               */
     size_t capacity; /* hosts that there is room for                     */
-    uint32_t *index; /* owned; finds a host by its name: 1 + its place, 0: none */
-    size_t index_size; /* a power of two, or 0                             */
+    size_t last; /* the host that was added, or got slots, last         */
 };
 
 void host_list_fini(struct host_list *list);

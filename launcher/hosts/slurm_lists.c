@@ -289,3 +289,17 @@ tutti_status slurm_counts(
     }
     return TUTTI_OK;
 }
+
+int slurm_count_of(const char *text, size_t host)
+{
+    uint32_t number = 0;
+    uint32_t times = 0;
+
+    while (*text != '\0' && read_repeated(&text, &number, &times) == NULL) {
+        if (host < times) {
+            return (int)number;
+        }
+        host -= times;
+    }
+    return 0;
+}

@@ -28,4 +28,7 @@ TUTTI_MUST_USE tutti_status slurm_hosts(
 TUTTI_MUST_USE tutti_status slurm_counts(
         int *counts, size_t count, const char *text, const char *origin);
 
+/** The number of one host in the same; 0 where there is none, or before it something else. */
+int slurm_count_of(const char *text, size_t host);
+
 #endif

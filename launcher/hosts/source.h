@@ -23,7 +23,6 @@ struct source_facts {
     char *const *environment; /* NAME=VALUE, NULL-terminated                  */
     const char *root; /* put before absolute paths such as /etc/mpi/hostfile: "" or a
                          test's folder */
-    const char *own_name; /* of this host, as gethostname() has it             */
     int script_ms; /* how long a discovery script may run; 0: 60 s */
 };
 
@@ -40,7 +39,7 @@ struct join_place {
     char first[HOST_NAME_LIMIT]; /* host to join; on that itself it may be "" */
     int port; /* on that                                                */
     char key[SOURCE_TEXT_MAX]; /* that all of the job know              */
-    char secret[JOIN_SECRET_MAX]; /* that nobody else knows; join/secret.h */
+    char secret[JOIN_SECRET_MAX]; /* that nobody else knows; join/secret.c */
     size_t secret_len; /* bytes of it; 0: the network is trusted  */
 };
 

@@ -82,25 +82,6 @@ static int port_of(const char *address)
             : 0;
 }
 
-/* The host whose slots are one more than the processes that are known of it. */
-static size_t find_grown(const struct cluster *cluster)
-{
-    const struct host_list *hosts = &cluster->placement->hosts;
-    size_t host = 0;
-
-    for (; host + 1 < hosts->count; host++) {
-        int known = 0;
-
-        for (int i = 0; i < cluster->count; i++) {
-            known += cluster->parts[i].host == host ? 1 : 0;
-        }
-        if (hosts->hosts[host].slots != known) {
-            break;
-        }
-    }
-    return host;
-}
-
 /* Notes how many processes there are, where the first is, and which is ours. */
 static void note_process(
         struct cluster *cluster, const char *role, const struct process *process)
@@ -151,7 +132,8 @@ static tutti_status add_processes(struct cluster *cluster, const char *role,
         status = add_process(cluster->placement, processes[i].address);
         if (status == TUTTI_OK) {
             cluster->parts[cluster->count] =
-                    (struct part){ .host = find_grown(cluster), .role = role };
+                    (struct part){ .host = cluster->placement->hosts.last,
+                        .role = role };
             note_process(cluster, role, &processes[i]);
         }
     }

@@ -162,15 +162,6 @@ static enum doubt doubt_of(
     return link->stopped != 0 && link->stopped <= since ? DOUBT_STOPPED : DOUBT_NONE;
 }
 
-/* To the library of every rank that can be reached. */
-static void send_suspicion(struct job *job, const char *text)
-{
-    const struct link_message message = { .type = LINK_SUSPICION,
-        .suspicion = link_text_of(text) };
-
-    flow_send_all(job, &message);
-}
-
 /* Takes over a doubt, or its end, of all ranks of the host that it is true for. */
 static int change_doubts(
         struct job *job, const char *host, enum doubt old, enum doubt doubt)
@@ -242,7 +233,7 @@ static void report_doubt(
     (void)snprintf(text, sizeof text, "rank %d on host %s%s %s %s%s", link->rank, host,
             more, doubt_words(old, doubt), took, limit);
     if (++news->hosts <= NEWS_MAX) {
-        console_say(&job->console, "tuttirun", "%s", text);
+        console_print(&job->console, "tuttirun", "%s", text);
     }
     if (!is_over) {
         (void)snprintf(news->doubt, sizeof news->doubt, "%s", text);
@@ -253,11 +244,13 @@ static void report_doubt(
 static void send_news(struct job *job, const struct news *news)
 {
     if (news->hosts > NEWS_MAX) {
-        console_say(&job->console, "tuttirun", "the same of %d more hosts",
+        console_print(&job->console, "tuttirun", "the same of %d more hosts",
                 news->hosts - NEWS_MAX);
     }
     if (news->hosts > 0 && (news->doubt[0] != '\0' || !any_doubt(job))) {
-        send_suspicion(job, news->doubt);
+        flow_send_all(job,
+                &(struct link_message){ .type = LINK_SUSPICION,
+                        .suspicion = link_text_of(news->doubt) });
     }
 }
 

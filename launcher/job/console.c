@@ -48,16 +48,6 @@ static void stream_open(struct console_stream *stream, int fd)
     }
 }
 
-static int digits_of(int number)
-{
-    int digits = 1;
-
-    for (; number >= 10; number /= 10) {
-        digits++;
-    }
-    return digits;
-}
-
 void console_open(struct console *console, const struct options *options, int ranks)
 {
     struct timespec now = { .tv_sec = 0 };
@@ -69,7 +59,7 @@ void console_open(struct console *console, const struct options *options, int ra
         .has_prefix = options->prefix == JOB_PREFIX_ON ||
                 (options->prefix == JOB_PREFIX_AUTO && ranks > 1),
         .timestamps = (enum job_timestamps)options->timestamp_form,
-        .rank_width = digits_of(ranks - 1),
+        .rank_width = snprintf(NULL, 0, "%d", ranks - 1),
         .start = (int64_t)monotonic.tv_sec * NS_PER_S + monotonic.tv_nsec,
         .epoch = ((int64_t)now.tv_sec - monotonic.tv_sec) * NS_PER_S + now.tv_nsec -
                 monotonic.tv_nsec,
@@ -257,7 +247,7 @@ void console_lines(struct console *console, int stream,
     console_flush(console);
 }
 
-void console_say(struct console *console, const char *who, const char *format, ...)
+void console_print(struct console *console, const char *who, const char *format, ...)
 {
     char line[SAY_MAX];
     char mark[CONSOLE_MARK_MAX];

@@ -67,7 +67,7 @@ bool console_takes_bytes(const struct console *console, int stream);
 void console_lines(struct console *console, int stream,
         const struct console_origin *origin, const char *lines, size_t len);
 /** A line on stderr that is no rank's: "who: ..."; a newline is added. */
-void console_say(struct console *console, const char *who, const char *format, ...)
+void console_print(struct console *console, const char *who, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
 /** What is no line, for a terminal: as it is, on stderr. */

@@ -20,7 +20,7 @@ enum {
     ROWS_MAX = 1024, /* ranks that are listed                   */
     FRESH_MS = 200, /* for which a state is not made anew      */
     PAGE_MS = 3000, /* a page that has not asked for so long is closed */
-    TELL_MS = 2000 /* which a page that asks each second has to hear of the end */
+    SHOW_END_MS = 2000 /* which a page that asks each second has to hear of the end */
 };
 
 /* dashboard.html, by cmake/image.S.in. */
@@ -140,7 +140,7 @@ static bool answer(void *owner, const char *path, struct http_answer *answer)
         answer->type = "application/json";
         make_state(job);
         job->dashboard.asked = job->now;
-        job->dashboard.has_told = job->dashboard.shows_end;
+        job->dashboard.has_shown_end = job->dashboard.shows_end;
         wire_put_bytes(answer->body, state->data, state->len);
         answer->body->failed |= state->failed;
         return true;
@@ -164,10 +164,12 @@ void dashboard_begin(struct job *job)
     http->answer = answer;
     http->owner = job;
     if (http_open(http, &job->loop, address, (int)port) != TUTTI_OK) {
-        console_say(&job->console, "tuttirun", "no dashboard: %s", tutti_last_error());
+        console_print(
+                &job->console, "tuttirun", "no dashboard: %s", tutti_last_error());
     } else if (before == 0) {
-        console_say(&job->console, "tuttirun", "the dashboard is at http://%s%s%s:%d/",
-                is_six ? "[" : "", address, is_six ? "]" : "", http_port(http));
+        console_print(&job->console, "tuttirun",
+                "the dashboard is at http://%s%s%s:%d/", is_six ? "[" : "", address,
+                is_six ? "]" : "", http_port(http));
     }
 }
 
@@ -203,16 +205,16 @@ static bool serve(struct job *job, int64_t until)
     return true;
 }
 
-void dashboard_tell_end(struct job *job)
+void dashboard_show_end(struct job *job)
 {
     struct dashboard *dashboard = &job->dashboard;
     const struct http_server *http = &dashboard->http;
-    const int64_t until = clock_ns() + TELL_MS * JOB_NS_PER_MS;
+    const int64_t until = clock_ns() + SHOW_END_MS * JOB_NS_PER_MS;
 
     wire_writer_reset(&dashboard->state);
     while (http_port(http) != 0 && dashboard->asked != 0 &&
-            until - dashboard->asked < (PAGE_MS + TELL_MS) * JOB_NS_PER_MS &&
-            (!dashboard->has_told || is_sending(http)) && clock_ns() < until &&
+            until - dashboard->asked < (PAGE_MS + SHOW_END_MS) * JOB_NS_PER_MS &&
+            (!dashboard->has_shown_end || is_sending(http)) && clock_ns() < until &&
             serve(job, until)) {
     }
 }

@@ -21,13 +21,13 @@ struct dashboard {
     int64_t made; /* when that was, our clock                                */
     int64_t asked; /* when it was asked for last; 0: never                   */
     bool shows_end; /* state is of after the end of the job                    */
-    bool has_told; /* such a state was asked for                            */
+    bool has_shown_end; /* such a state was asked for                            */
 };
 
 /** Listens where that was asked for, and says where; when it cannot, it says why. */
 void dashboard_begin(struct job *job);
 /** The job is over: a page that asks for the state learns how it has ended, if it does so soon. */
-void dashboard_tell_end(struct job *job);
+void dashboard_show_end(struct job *job);
 void dashboard_end(struct job *job);
 
 #endif

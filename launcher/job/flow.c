@@ -107,7 +107,7 @@ void flow_show_launcher(struct job *job)
 
     for (size_t i = size_max(job->launcher.shown, first);
             i < job->launcher.output.count; i++) {
-        console_say(&job->console, job->launcher.name, "%s",
+        console_print(&job->console, job->launcher.name, "%s",
                 launcher_output_line(&job->launcher.output, i - first));
     }
     job->launcher.shown = job->launcher.output.count;
@@ -227,17 +227,13 @@ static void send_failure(struct job *job)
 
 static void send_signal(struct job *job, int number)
 {
-    const struct link_message message = { .type = LINK_SIGNAL, .signal = number };
-
-    flow_send_all(job, &message);
+    flow_send_all(job, &(struct link_message){ .type = LINK_SIGNAL, .signal = number });
 }
 
 static void send_stop(struct job *job, int kill_ms)
 {
-    const struct link_message message = { .type = LINK_STOP,
-        .stop_ms = (uint32_t)kill_ms };
-
-    flow_send_all(job, &message);
+    flow_send_all(job,
+            &(struct link_message){ .type = LINK_STOP, .stop_ms = (uint32_t)kill_ms });
     job->due.lose_at = after(job, kill_ms + STOP_MORE_MS);
 }
 
@@ -473,13 +469,6 @@ static void settle(struct job *job)
     }
 }
 
-static void send_notice(struct job *job)
-{
-    const struct link_message message = { .type = LINK_NOTICE, .notice = job->notice };
-
-    flow_send_all(job, &message);
-}
-
 void flow_notice(struct job *job, uint32_t notice)
 {
     if (job->state == JOB_RUNNING) {
@@ -487,7 +476,8 @@ void flow_notice(struct job *job, uint32_t notice)
     }
     if (job->state == JOB_RESHAPING && job->notice < notice) {
         job->notice = notice;
-        send_notice(job);
+        flow_send_all(
+                job, &(struct link_message){ .type = LINK_NOTICE, .notice = notice });
     }
 }
 
@@ -507,11 +497,11 @@ void flow_signal(struct job *job, int number)
         return;
     }
     if (number == SIGTSTP) {
-        if (!job->signals.said_suspend) {
-            console_say(&job->console, "tuttirun",
+        if (!job->signals.noted_suspend) {
+            console_print(&job->console, "tuttirun",
                     "a job cannot be suspended: its heartbeats would stop");
         }
-        job->signals.said_suspend = true;
+        job->signals.noted_suspend = true;
         return;
     }
     exit_text_signal(number, words, sizeof words);

@@ -89,7 +89,7 @@ struct job_signals {
     int fd; /* signalfd                                                       */
     bool must_leave; /* of an elastic job: SIGTERM or SIGUSR1 came               */
     bool was_interrupted; /* another signal to end came while the job ended      */
-    bool said_suspend; /* the note about Ctrl-Z was shown                         */
+    bool noted_suspend; /* the note about Ctrl-Z was shown                         */
 };
 
 /** What was typed, for the MPI launcher. */

@@ -27,6 +27,7 @@
 #include "launcher/job/root_cause.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/link.h"
+#include "launcher/session/loop.h"
 #include "launcher/signals.h"
 
 enum {
@@ -455,11 +456,11 @@ static void job_loop(struct job *job)
     }
 }
 
-static void say_line(void *context, const char *line)
+static void print_line(void *context, const char *line)
 {
     struct job *job = context;
 
-    console_say(&job->console, "tuttirun", "%s", line);
+    console_print(&job->console, "tuttirun", "%s", line);
 }
 
 /* Who left without tutti_finalize(), when all is over: MPI launchers use twenty lines for it. */
@@ -469,7 +470,7 @@ static bool report_left(struct job *job)
     int left = list_left(job, list);
 
     if (left > 0) {
-        console_say(&job->console, "tuttirun",
+        console_print(&job->console, "tuttirun",
                 "rank%s %s exited with status 0 without calling tutti_finalize()",
                 left == 1 ? "" : "s", list);
     }
@@ -480,7 +481,7 @@ static bool report_left(struct job *job)
 static void report_end(struct job *job)
 {
     if (job->cause.kind != CAUSE_NONE) {
-        console_say(&job->console, "tuttirun", "%s", job->cause.text);
+        console_print(&job->console, "tuttirun", "%s", job->cause.text);
     }
     timelines_end(job);
     recordings_drop(job);
@@ -502,7 +503,7 @@ static void report(struct job *job, int exit_status)
     timelines_end(job);
     if (job->options->report != NULL &&
             report_write(&facts, job->options->report) != TUTTI_OK) {
-        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+        console_print(&job->console, "tuttirun", "%s", tutti_last_error());
     }
     if ((job->cause.kind == CAUSE_NONE && !report_left(job)) ||
             job->plan->options->verbose) {
@@ -513,10 +514,10 @@ static void report(struct job *job, int exit_status)
         return;
     }
     if (failure[0] != '\0' && report_failure(&facts, failure) != TUTTI_OK) {
-        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+        console_print(&job->console, "tuttirun", "%s", tutti_last_error());
     }
     recordings_end(job);
-    report_text(&facts, say_line, job);
+    report_text(&facts, print_line, job);
 }
 
 /*
@@ -544,7 +545,7 @@ static int job_end(struct job *job)
     } else {
         report(job, exit_status);
         console_flush(&job->console);
-        dashboard_tell_end(job);
+        dashboard_show_end(job);
     }
     dashboard_end(job);
     launcher_process_fini(&job->launcher.process);
@@ -557,9 +558,7 @@ static int job_end(struct job *job)
         signals_let_all(); /* a reader may never come, and nothing else is left to end */
     }
     console_close(&job->console);
-    if (job->signals.fd >= 0) {
-        (void)close(job->signals.fd);
-    }
+    fd_close(&job->signals.fd);
     loop_fini(&job->loop);
     mem_free(job);
     return exit_status;

@@ -1,5 +1,5 @@
 /*
- * A job under tuttirun: starts the MPI launcher, hears its supervisors, decides what failed
+ * A job under tuttirun: starts the MPI launcher, receives what its supervisors send, decides what failed
  * first, stops what is left and says what happened.
  */
 #ifndef TUTTI_LAUNCHER_JOB_JOB_H

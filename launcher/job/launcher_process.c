@@ -65,14 +65,6 @@ static tutti_status open_input(int ends[2])
     return TUTTI_OK;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
-    }
-}
-
 tutti_status launcher_process_start(struct launcher_process *launcher,
         char *const *command, char *const *environment)
 {
@@ -94,9 +86,9 @@ tutti_status launcher_process_start(struct launcher_process *launcher,
     }
     plan.input = input[0];
     status = child_start(&plan, &child);
-    close_fd(&input[0]);
+    fd_close(&input[0]);
     if (status != TUTTI_OK) {
-        close_fd(&input[1]);
+        fd_close(&input[1]);
         return status;
     }
     launcher->pid = child.pid;
@@ -150,10 +142,10 @@ void launcher_process_fini(struct launcher_process *launcher)
         (void)waitpid(launcher->pid, &status, 0);
     }
     guardian_dismiss(launcher->guardian_fd);
-    close_fd(&launcher->pidfd);
-    close_fd(&launcher->output);
-    close_fd(&launcher->errors);
-    close_fd(&launcher->input);
+    fd_close(&launcher->pidfd);
+    fd_close(&launcher->output);
+    fd_close(&launcher->errors);
+    fd_close(&launcher->input);
     *launcher = launcher_process_none;
 }
 
@@ -225,33 +217,24 @@ static const char *behind(const char *text, const char *end, const char *phrase)
     return at == NULL ? NULL : at + strlen(phrase);
 }
 
-/* Reads the number at a place; false when there is none. */
-static bool read_number(const char *at, const char *end, int *number)
+/* Reads the number behind a phrase; false when there is none. */
+static bool read_behind(
+        const char *text, const char *end, const char *phrase, int *number)
 {
+    const char *at = behind(text, end, phrase);
     char digits[NUMBER_MAX];
-    size_t len = 0;
     int64_t value;
 
-    while (at + len < end && len + 1 < sizeof digits &&
-            ((at[len] >= '0' && at[len] <= '9') || (len == 0 && at[len] == '-'))) {
-        digits[len] = at[len];
-        len++;
+    if (at == NULL) {
+        return false;
     }
-    digits[len] = '\0';
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)(end - at), at);
+    digits[strspn(digits, "-0123456789")] = '\0';
     if (!text_to_int64(digits, &value) || value < INT32_MIN || value > INT32_MAX) {
         return false;
     }
     *number = (int)value;
     return true;
-}
-
-/* As read_number(), of what follows a phrase. */
-static bool read_behind(
-        const char *text, const char *end, const char *phrase, int *number)
-{
-    const char *at = behind(text, end, phrase);
-
-    return at != NULL && read_number(at, end, number);
 }
 
 static void take_openmpi(struct abort_words *words, const char *text, const char *end)

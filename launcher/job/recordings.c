@@ -93,7 +93,7 @@ static void keep_part(struct job *job, int rank, const struct link_recording *pa
         recordings->has_failed = true;
         (void)error_set_errno(
                 TUTTI_ERR_SYSTEM, "keep recordings in %s", recordings->folder);
-        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+        console_print(&job->console, "tuttirun", "%s", tutti_last_error());
     }
 }
 
@@ -131,7 +131,7 @@ void recordings_take(struct job *job, int rank, const struct link_recording *par
  * Runs tutti-autopsy, and says what it prints: the conclusion, then slow links and ranks. Of a job that
  * does not go on, nothing but the conclusion, and that only if there is a cause.
  */
-static void say_conclusion(struct job *job, bool goes_on)
+static void print_conclusion(struct job *job, bool goes_on)
 {
     char program[PATH_MAX];
     char line[LINE_MAX_BYTES];
@@ -142,18 +142,18 @@ static void say_conclusion(struct job *job, bool goes_on)
     if (program_beside("tutti-autopsy", program, sizeof program) != TUTTI_OK ||
             process_run(&autopsy, argv, job->plan->environment,
                     clock_ns() + AUTOPSY_NS) != TUTTI_OK) {
-        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+        console_print(&job->console, "tuttirun", "%s", tutti_last_error());
         return;
     }
     if (autopsy.status > AUTOPSY_FOUND) {
-        console_say(&job->console, "tuttirun", "no rank has left a recording");
+        console_print(&job->console, "tuttirun", "no rank has left a recording");
     } else if (goes_on) {
         while (process_take_line(&autopsy, line, sizeof line)) {
-            console_say(&job->console, "tuttirun", "%s", line);
+            console_print(&job->console, "tuttirun", "%s", line);
         }
     } else if (autopsy.status == AUTOPSY_FOUND &&
             process_take_line(&autopsy, line, sizeof line)) {
-        console_say(&job->console, "tuttirun", "%s", line);
+        console_print(&job->console, "tuttirun", "%s", line);
     }
     if (goes_on && autopsy.status != AUTOPSY_FOUND) {
         job->recordings.quiet_until =
@@ -170,7 +170,7 @@ void recordings_step(struct job *job)
             (job->now >= recordings->due ||
                     recordings->answers >= job->ranks.count - job->ranks.ended)) {
         recordings->is_asked = false;
-        say_conclusion(job, true);
+        print_conclusion(job, true);
     }
 }
 
@@ -200,14 +200,14 @@ void recordings_end(struct job *job)
         return;
     }
     if (job->cause.kind != CAUSE_NONE && job->cause.kind != CAUSE_OUTPUT) {
-        say_conclusion(job, false);
+        print_conclusion(job, false);
     }
     if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT ||
             (job->cause.kind == CAUSE_SIGNAL && job->recordings.is_ours)) {
         remove_all(job);
         return;
     }
-    console_say(&job->console, "tuttirun", "what the ranks did: tutti-autopsy %s",
+    console_print(&job->console, "tuttirun", "what the ranks did: tutti-autopsy %s",
             job->recordings.folder);
 }
 
@@ -266,7 +266,7 @@ bool timelines_toggle(struct job *job)
     flow_send_all(job,
             &(struct link_message){ .type = LINK_TIMELINE,
                     .timeline = job->recordings.timeline_asked });
-    console_say(&job->console, "tuttirun", "timeline %s",
+    console_print(&job->console, "tuttirun", "timeline %s",
             job->recordings.timeline_asked % 2 != 0 ? "on" : "off");
     return true;
 }
@@ -312,9 +312,9 @@ void timelines_end(struct job *job)
     }
     (void)snprintf(folder, sizeof folder, "%s.ranks", file);
     if (!merge(job, folder, file)) {
-        console_say(&job->console, "tuttirun", "no %s", file);
+        console_print(&job->console, "tuttirun", "no %s", file);
         return;
     }
-    console_say(&job->console, "tuttirun", "timeline: %s; tutti-trace summary %s", file,
-            folder);
+    console_print(&job->console, "tuttirun", "timeline: %s; tutti-trace summary %s",
+            file, folder);
 }

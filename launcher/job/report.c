@@ -226,7 +226,7 @@ static bool is_about_coming(const struct report_facts *facts)
 }
 
 /* Ranks that a report has a line for, the cause aside. */
-static bool is_told(const struct report_facts *facts, const struct rank *rank)
+static bool has_line(const struct report_facts *facts, const struct rank *rank)
 {
     if (rank->was_stopped) {
         return root_cause_is_outside(rank) && is_about_coming(facts);
@@ -259,7 +259,7 @@ static void put_others(
     int told = 0;
 
     for (int i = 0; i < facts->ranks->count; i++) {
-        if (i == facts->cause->rank || !is_told(facts, &facts->ranks->items[i])) {
+        if (i == facts->cause->rank || !has_line(facts, &facts->ranks->items[i])) {
             continue;
         }
         told++;

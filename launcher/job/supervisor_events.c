@@ -136,7 +136,7 @@ static void take_note(
         job->launcher.orphan = link->rank;
         flow_suspect(job);
     }
-    console_say(&job->console, "tuttirun", "%.*s", (int)note->len, note->text);
+    console_print(&job->console, "tuttirun", "%.*s", (int)note->len, note->text);
 }
 
 static void take_exited(

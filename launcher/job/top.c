@@ -226,7 +226,7 @@ void top_step(struct job *job)
         draw(job, &window);
     } else if (job->top.next != 0) { /* there is nothing yet at first */
         summary_text(job, text);
-        console_say(&job->console, "tuttirun", "%s", text);
+        console_print(&job->console, "tuttirun", "%s", text);
     }
     job->top.next = job->now +
             (has_screen ? INTERVAL_MS : job->options->metrics_interval_ms) *

@@ -20,7 +20,7 @@
 #include "launcher/join/join_gather.h"
 #include "launcher/join/join_message.h"
 #include "launcher/program.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/sockets.h"
 
 enum {
     AGENTS_MAX = 4096, /* commands at once       */
@@ -51,7 +51,7 @@ struct hub {
     size_t agent_count; /* places in use so far */
 };
 
-static void tell_agent(
+static void send_to_agent(
         struct agent *agent, enum join_type type, uint32_t value, const char *text)
 {
     const struct join_message frame = {
@@ -67,8 +67,8 @@ static void tell_agent(
 /* Its command cannot be run, or not any more: says why, as ssh would. */
 static void fail_agent(struct agent *agent, const char *why)
 {
-    tell_agent(agent, JOIN_OUTPUT, 2, why);
-    tell_agent(agent, JOIN_ENDED, AGENT_LOST, NULL);
+    send_to_agent(agent, JOIN_OUTPUT, 2, why);
+    send_to_agent(agent, JOIN_ENDED, AGENT_LOST, NULL);
     session_fini(&agent->session);
     agent->runs = false;
 }
@@ -135,7 +135,7 @@ static void hand_on_command(struct hub *hub, struct agent *agent,
         session_fini(&agent->session);
     } else {
         agent->runs = true;
-        tell_agent(agent, JOIN_RUN, 0, NULL);
+        send_to_agent(agent, JOIN_RUN, 0, NULL);
         if (!join_send(&hub->members.list[agent->member].session, &run)) {
             lose_member(hub, agent->member);
         }
@@ -198,7 +198,7 @@ static void lose_agent(struct hub *hub, struct agent *agent)
     }
 }
 
-static void hear_agent(void *context, unsigned ready)
+static void read_agent(void *context, unsigned ready)
 {
     struct agent *agent = context;
     struct join_message message;
@@ -234,7 +234,7 @@ static void take_member_frame(
     }
 }
 
-static void hear_member(void *context, unsigned ready)
+static void read_member(void *context, unsigned ready)
 {
     const struct link *link = context;
     struct session *session = &link->hub->members.list[link->number].session;
@@ -274,7 +274,7 @@ static void take_agent(void *owner, int fd)
         .hub = hub,
         .channel = agent->channel + AGENTS_MAX,
     };
-    if (!session_attach(&agent->session, &hub->loop, hear_agent, agent)) {
+    if (!session_attach(&agent->session, &hub->loop, read_agent, agent)) {
         session_fini(&agent->session);
     }
 }
@@ -288,7 +288,7 @@ static void end_hub(void *context, unsigned ready)
     loop_close(&hub->loop, &hub->watch, &hub->owner);
 }
 
-static void say_goodbye(struct hub *hub)
+static void send_goodbye(struct hub *hub)
 {
     const struct join_message bye = { .type = JOIN_BYE };
 
@@ -324,7 +324,7 @@ static bool watch_all(struct hub *hub)
     for (size_t i = 0; watched && i < hub->members.count; i++) {
         hub->links[i] = (struct link){ .hub = hub, .number = i };
         watched = session_attach(
-                &hub->members.list[i].session, &hub->loop, hear_member, &hub->links[i]);
+                &hub->members.list[i].session, &hub->loop, read_member, &hub->links[i]);
     }
     return watched;
 }
@@ -343,7 +343,7 @@ _Noreturn static void run_hub(struct hub *hub, const struct hub_place *place)
         (void)loop_turn(&hub->loop, INT64_MAX);
         goes_on = hub->owner >= 0;
     }
-    say_goodbye(hub);
+    send_goodbye(hub);
     (void)unlink(place->socket);
     (void)unlink(place->agent);
     (void)rmdir(place->folder);

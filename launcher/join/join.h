@@ -14,7 +14,7 @@
  * told to use it in place of ssh.
  *
  * HELLO carries the key of the place, which keeps jobs apart, and is no secret to those who
- * may list the account's jobs. The secret is the user's (secret.h): nothing is run before
+ * may list the account's jobs. The secret is the user's (secret.c): nothing is run before
  * both sides have proven that they know it.
  */
 #ifndef TUTTI_LAUNCHER_JOIN_JOIN_H
@@ -23,6 +23,7 @@
 #include <tutti/tutti.h>
 
 #include "launcher/hosts/source.h"
+#include "launcher/options.h"
 
 /**
  * Waits on the first host until all others have joined, and starts the hub, which ends when
@@ -52,5 +53,17 @@ TUTTI_MUST_USE tutti_status join_serve(
  * @return the exit status: the command's, or 255
  */
 int join_agent(char *const *argv);
+
+/** The variable that may hold it; the MPI launcher and ranks do not get it. */
+#define JOIN_SECRET_VARIABLE "TUTTI_JOIN_SECRET"
+
+/**
+ * Reads it from the file of --join-secret-file, else from the variable. Without one, hosts
+ * join only with --join-trusted-network.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (there is none, others may read it, or it is too
+ *         short; the error says the way out, and never the secret)
+ */
+TUTTI_MUST_USE tutti_status join_secret_read(const struct options *options,
+        char *const *environment, struct join_place *place);
 
 #endif

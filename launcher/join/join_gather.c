@@ -12,7 +12,6 @@
 #include "launcher/bind/pci.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/join/secret.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/session/server.h"
 
@@ -61,7 +60,7 @@ static const char *check_hello(const struct gathering *all,
 {
     size_t number = (size_t)hello->index;
 
-    if (!join_same_key(hello->key, all->place->key)) {
+    if (strcmp(hello->key, all->place->key) != 0) {
         return "it is of another job";
     }
     if (said->release_len != strlen(tutti_version()) ||
@@ -115,7 +114,7 @@ static void admit(
 }
 
 /* It stays a stranger of the server: as a member it is the hub's. */
-static void hear_guest(struct server_link *link, struct meet_hello *said)
+static void take_guest(struct server_link *link, struct meet_hello *said)
 {
     struct gathering *all = link->server->owner;
     char texts[JOIN_HELLO_TEXTS_MAX];
@@ -255,7 +254,7 @@ tutti_status join_gather(struct placement *placement, int timeout_s, int slots_p
     all->placement = placement;
     all->loop.epoll = -1;
     all->server = (struct server){ .protocol = &join_protocol,
-        .hello = hear_guest,
+        .hello = take_guest,
         .owner = all,
         .awaited = (size_t)placement->join.nodes,
         .secret = placement->join.secret,

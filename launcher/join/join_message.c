@@ -89,17 +89,3 @@ bool join_get_hello(struct wire_reader *in, struct join_hello *hello,
     hello->slots = (int)(slots & INT32_MAX);
     return wire_ok(in) && slots >= 1 && slots <= HOST_SLOTS_LIMIT && index <= INT32_MAX;
 }
-
-bool join_same_key(const char *a, const char *b)
-{
-    size_t len = strlen(a);
-    unsigned different = len != strlen(b);
-
-    if (different != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        different |= (unsigned char)a[i] ^ (unsigned char)b[i];
-    }
-    return different == 0;
-}

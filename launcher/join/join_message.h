@@ -64,7 +64,4 @@ void join_put_hello(struct wire_writer *out, const struct join_hello *hello);
 bool join_get_hello(struct wire_reader *in, struct join_hello *hello,
         char texts[JOIN_HELLO_TEXTS_MAX]);
 
-/** True when the keys are the same; the time tells nothing about how far they are. */
-bool join_same_key(const char *a, const char *b);
-
 #endif

@@ -1,5 +1,3 @@
-#include "launcher/join/secret.h"
-
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,6 +5,8 @@
 
 #include "base/error.h"
 #include "launcher/arguments.h"
+#include "launcher/join/join.h"
+#include "launcher/session/loop.h"
 
 enum {
     SECRET_MIN = 16, /* bytes; fewer can be tried one after another */
@@ -85,9 +85,7 @@ static tutti_status take_file(struct join_place *place, const char *path)
     if (status == TUTTI_OK) {
         status = take(place, text, len, path);
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    fd_close(&fd);
     return status;
 }
 

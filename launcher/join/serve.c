@@ -23,7 +23,8 @@
 #include "launcher/join/command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/session/connect.h"
+#include "launcher/session/loop.h"
+#include "launcher/session/sockets.h"
 #include "launcher/signals.h"
 
 enum {
@@ -212,7 +213,7 @@ static void obey(struct server *server, const struct join_message *message)
     }
 }
 
-static tutti_status hear_first(struct server *server)
+static tutti_status read_first(struct server *server)
 {
     struct session *session = &server->session;
     bool lives = session_receive(session);
@@ -300,7 +301,7 @@ static tutti_status turn(struct server *server)
     (void)loop_wait(&server->loop, INT64_MAX);
     asked = take_signals(server);
     if (server->session.watch.ready != 0) {
-        status = hear_first(server);
+        status = read_first(server);
     }
     relay_commands(server);
     return asked == 0 ? status
@@ -351,7 +352,7 @@ static tutti_status serve(struct server *server, const struct placement *placeme
 
     /* What came with the WELCOME is here already; the loop would not tell. */
     if (status == TUTTI_OK) {
-        status = hear_first(server);
+        status = read_first(server);
         relay_commands(server);
     }
     while (status == TUTTI_OK && !server->is_over) {
@@ -431,9 +432,7 @@ tutti_status join_serve(const struct placement *placement, int timeout_s)
     for (size_t i = 0; i < COMMANDS_MAX; i++) {
         command_fini(&server->commands[i]);
     }
-    if (server->signals >= 0) {
-        (void)close(server->signals);
-    }
+    fd_close(&server->signals);
     session_fini(&server->session);
     loop_fini(&server->loop);
     mem_free(server);

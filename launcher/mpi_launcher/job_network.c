@@ -271,7 +271,7 @@ tutti_status network_addresses(const struct host_list *hosts, const char *nic,
     return TUTTI_OK;
 }
 
-void network_tell_program(struct arguments *environment)
+void network_export(struct arguments *environment)
 {
     static char *const nothing[] = { NULL };
     char *const *variables = environment->items == NULL ? nothing : environment->items;

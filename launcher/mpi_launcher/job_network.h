@@ -142,6 +142,6 @@ TUTTI_MUST_USE tutti_status network_addresses(const struct host_list *hosts,
  * did not set them. Without that variable, or on a host without such an interface, does
  * nothing.
  */
-void network_tell_program(struct arguments *environment);
+void network_export(struct arguments *environment);
 
 #endif

@@ -161,7 +161,7 @@ bool mpi_collectives_are_here(char *const *environment)
     return false;
 }
 
-void mpi_collectives_tell_program(struct arguments *environment)
+void mpi_collectives_export(struct arguments *environment)
 {
     static char *const nothing[] = { NULL };
     char *const *variables = environment->items == NULL ? nothing : environment->items;

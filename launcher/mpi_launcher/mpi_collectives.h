@@ -57,6 +57,6 @@ TUTTI_MUST_USE tutti_status mpi_collectives_find(
 /** False: it was asked for, and is not on this host; the last error says so. */
 bool mpi_collectives_are_here(char *const *environment);
 /** Puts it in front of the program's libraries, if it was asked for. */
-void mpi_collectives_tell_program(struct arguments *environment);
+void mpi_collectives_export(struct arguments *environment);
 
 #endif

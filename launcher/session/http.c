@@ -315,10 +315,8 @@ static bool is_loopback(const struct sockaddr *address)
 tutti_status http_open(
         struct http_server *server, struct loop *loop, const char *address, int port)
 {
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC,
-        .ai_socktype = SOCK_STREAM,
-        .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE };
-    struct addrinfo *found = NULL;
+    struct connect_addresses found = { .count = 0 };
+    const struct sockaddr *first = (const struct sockaddr *)&found.list[0];
     char text[16];
 
     server->address = address;
@@ -327,13 +325,13 @@ tutti_status http_open(
         server->clients[i] = (struct http_client){ .server = server, .fd = -1 };
     }
     (void)snprintf(text, sizeof text, "%d", port);
-    if (getaddrinfo(address, text, &hints, &found) != 0) {
+    if (connect_add(&found, address, text,
+                AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE) != 0) {
         return error_set(TUTTI_ERR_SYSTEM,
                 "listen on %s port %d: write the address in numbers", address, port);
     }
-    server->is_local = is_loopback(found->ai_addr);
-    server->listener.fd = listen_address(found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
+    server->is_local = is_loopback(first);
+    server->listener.fd = listen_address(first, found.len[0]);
     if (server->listener.fd < 0 ||
             !listener_begin(&server->listener, loop, take_client, server)) {
         const tutti_status status = error_set_errno(

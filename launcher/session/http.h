@@ -17,7 +17,7 @@
 #include <tutti/tutti.h>
 
 #include "base/wire.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/sockets.h"
 
 enum {
     HTTP_CLIENTS = 16, /* at a time                                         */

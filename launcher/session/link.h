@@ -20,7 +20,7 @@
  *                                              stall, and when the program or the job fails
  *     METRICS ------------------------>        every second, where WELCOME asks for it
  *     EXITED ------------------------->        how the program ended
- *        <-----------------------  SUSPICION   who is not heard: to the library
+ *        <-----------------------  SUSPICION   which host is silent: to the library
  *        <-------------------------  NOTICE    of an elastic job: the ranks are to leave
  *        <-------------------------  FAILURE   why the job failed: to the library
  *        <-------------------------  STOP      end the program: SIGTERM, then SIGKILL
@@ -204,7 +204,7 @@ struct link_message {
         uint32_t
                 stop_ms; /* SIGTERM at once; SIGKILL so much later, to all that is left */
         uint8_t release; /* the supervisor ends with this exit status        */
-        struct link_text suspicion; /* who is not heard, which fails nothing yet
+        struct link_text suspicion; /* which host is silent, which fails nothing yet
                                        (base/failure_page.h); "": nobody any more */
         uint32_t notice; /* a tutti_notice, for the trainer's layer */
         bool look; /* with stacks */

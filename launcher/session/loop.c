@@ -24,9 +24,7 @@ void loop_fini(struct loop *loop)
     while (loop->first != NULL) {
         loop_set_due(loop, loop->first, 0);
     }
-    if (loop->epoll >= 0) {
-        (void)close(loop->epoll);
-    }
+    fd_close(&loop->epoll);
     *loop = (struct loop){ .epoll = -1 };
 }
 

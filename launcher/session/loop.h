@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <tutti/tutti.h>
 
@@ -51,6 +52,14 @@ bool loop_set(struct loop *loop, struct loop_watch *watch, int fd, unsigned even
  * Has it called once, at that time (clock_ns()), after all that is ready by then; 0: not any more.
  */
 void loop_set_due(struct loop *loop, struct loop_watch *watch, int64_t due_ns);
+/** Closes one that is not watched, if there is one; -1 in its place. */
+static inline void fd_close(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
 /** Watches it no longer and closes it; -1 in its place. */
 void loop_close(struct loop *loop, struct loop_watch *watch, int *fd);
 

@@ -1,5 +1,5 @@
 /*
- * Two sides of a connection show each other that they know a secret, without sending it:
+ * Two sides of a connection prove to each other that they know a secret, without sending it:
  *
  *   who accepted                            who connected
  *      challenge (fresh)  ------------------>

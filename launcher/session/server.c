@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/session/loop.h"
 
 enum {
     NS_PER_MS = 1000000,
@@ -73,10 +74,7 @@ void server_stop_listening(struct server *server)
 void server_fini(struct server *server)
 {
     server_stop_listening(server);
-    if (server->hangups >= 0) {
-        (void)close(server->hangups);
-        server->hangups = -1;
-    }
+    fd_close(&server->hangups);
     for (size_t i = 0; i < server->count; i++) {
         free_link(server->links[i]);
     }

@@ -17,9 +17,9 @@
 #include <tutti/tutti.h>
 
 #include "launcher/session/link.h"
-#include "launcher/session/listen.h"
 #include "launcher/session/meet.h"
 #include "launcher/session/session.h"
+#include "launcher/session/sockets.h"
 
 enum {
     SERVER_STRANGER_MS = 1000, /* for a HELLO                        */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/session/loop.h"
 
 size_t frame_begin(struct wire_writer *out, uint8_t type)
 {
@@ -109,9 +110,7 @@ struct session session_of(int fd, const void *secret, size_t secret_len)
 void session_lose(struct session *session)
 {
     session_detach(session);
-    if (session->fd >= 0) {
-        (void)close(session->fd);
-    }
+    fd_close(&session->fd);
     session->fd = -1;
     session->is_paused = false;
     session->sent = 0;

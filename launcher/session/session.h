@@ -3,8 +3,8 @@
  * MPI launcher's agent, with what was received and not yet taken, and what is not sent yet. The
  * socket never blocks. Who accepted or made the connection owns the session.
  *
- *   connect.h, listen.h     how a connection is made
- *   meet.h, proof.h         how its sides show each other that they know the secret
+ *   sockets.h               how a connection is made
+ *   meet.h, proof.h         how its sides prove that they know the secret
  *   loop.h                  what the process waits with
  */
 #ifndef TUTTI_LAUNCHER_SESSION_SESSION_H

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct options options = { .np = 0 };
     struct placement placement = { .ranks = 0 };
     struct source_facts facts = {
-        .options = &options, .root = "/nonexistent", .own_name = "me", .script_ms = 1
+        .options = &options, .root = "/nonexistent", .script_ms = 1
     };
     char *line;
 

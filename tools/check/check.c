@@ -69,14 +69,12 @@ static int run(const struct check_plan *plan)
 
 int check_run(const struct options *options, char *const *environment)
 {
-    char own_name[HOST_NAME_LIMIT] = "";
     struct placement placement = { .ranks = 0 };
     struct detect_choice launcher;
     const struct source_facts facts = {
         .options = options,
         .environment = environment,
         .root = "",
-        .own_name = own_name,
     };
     struct check_plan plan = {
         .options = options,
@@ -87,7 +85,6 @@ int check_run(const struct options *options, char *const *environment)
     int result = EXIT_LAUNCHER;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)gethostname(own_name, sizeof own_name - 1);
     if (source_resolve(&facts, &placement) != TUTTI_OK ||
             launch_check_hosts(&placement.hosts) != TUTTI_OK ||
             launch_check_ssh(options) != TUTTI_OK) {

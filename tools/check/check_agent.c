@@ -20,9 +20,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "launcher/session/connect.h"
-#include "launcher/session/listen.h"
 #include "launcher/session/loop.h"
+#include "launcher/session/sockets.h"
 #include "tools/check/local_facts.h"
 
 enum {

@@ -14,8 +14,7 @@
 
 #include "base/clock.h"
 #include "launcher/mpi_launcher/job_network.h"
-#include "launcher/session/connect.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/sockets.h"
 #include "tools/check/facts.h"
 
 enum {

@@ -131,7 +131,7 @@ static void start_member(struct check_hosts *checked, struct check_host *member)
 static void ask_clock(struct check_host *member)
 {
     member->talk.asked_real_ns = real_ns();
-    process_tell(&member->process, "clock\n", strlen("clock\n"));
+    process_write(&member->process, "clock\n", strlen("clock\n"));
 }
 
 static void note_pair(struct check_hosts *checked, const struct tried_pair *pair)
@@ -308,11 +308,11 @@ static void send_peers(struct check_hosts *checked, size_t from)
                 checked->members[to].talk.state != TALK_OVER) {
             len = snprintf(line, sizeof line, "to %zu %" PRIu64 " %" PRIu64 " %s\n", to,
                     peer->facts.nonce, peer->facts.port, peer->address);
-            process_tell(&member->process, line, (size_t)len);
+            process_write(&member->process, line, (size_t)len);
         }
     }
     member->talk.state = TALK_PAIRS;
-    process_tell(&member->process, "go\n", strlen("go\n"));
+    process_write(&member->process, "go\n", strlen("go\n"));
 }
 
 static bool is_pairing(const struct check_hosts *checked)

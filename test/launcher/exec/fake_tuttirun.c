@@ -23,8 +23,8 @@
 
 #include "base/clock.h"
 #include "launcher/session/link.h"
-#include "launcher/session/listen.h"
 #include "launcher/session/session.h"
+#include "launcher/session/sockets.h"
 
 enum {
     ACTIONS_MAX = 8,

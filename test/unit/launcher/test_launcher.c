@@ -154,7 +154,7 @@ UNIT_TEST(test_a_conversation)
     assert_int_equal(loop_init(&loop), TUTTI_OK);
     process_watch(&process, &loop);
     assert_false(process_take_line(&process, line, sizeof line));
-    process_tell(&process, "it\n", 3);
+    process_write(&process, "it\n", 3);
     while (!process_take_line(&process, line, sizeof line)) {
         assert_false(process.has_ended);
         (void)loop_turn(&loop, INT64_MAX);

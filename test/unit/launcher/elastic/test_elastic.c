@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/elastic/judge.h"
 #include "launcher/elastic/members.h"
 #include "test/unit/launcher/cases.h"
 #include "trainer/elastic/control.h"

@@ -45,7 +45,6 @@ static void job_open(struct job *job, const char *text)
     job->facts = (struct source_facts){ .options = &job->options,
         .environment = job->environment.items == NULL ? none : job->environment.items,
         .root = job->root.path,
-        .own_name = "me",
         .script_ms = 1000000 };
 }
 

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
-#include "launcher/join/secret.h"
 #include "test/unit/unit.h"
 
 UNIT_TEST(test_messages_arrive_as_they_were_sent)

@@ -13,10 +13,10 @@
 
 #include "base/clock.h"
 #include "launcher/session/link.h"
-#include "launcher/session/listen.h"
 #include "launcher/session/loop.h"
 #include "launcher/session/proof.h"
 #include "launcher/session/session.h"
+#include "launcher/session/sockets.h"
 #include "test/unit/launcher/cases.h"
 
 static void show_digest(const uint8_t digest[SHA256_BYTES], char *out)

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "launcher/exec/uplink.h"
-#include "launcher/session/connect.h"
 #include "launcher/session/link.h"
+#include "launcher/session/sockets.h"
 #include "test/unit/unit.h"
 
 static const int64_t second = 1000000000;
