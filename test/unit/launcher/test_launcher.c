@@ -209,3 +209,25 @@ UNIT_TEST(test_too_much_is_said_to_be_cut)
     assert_false(process.err.is_cut);
     process_fini(&process);
 }
+
+UNIT_TEST(test_every_failing_allocation_is_latched)
+{
+    for (uint64_t n = 1;; n++) {
+        struct arguments list = { .items = NULL };
+        bool failed;
+
+        mem_fail_at(n);
+        arguments_add(&list, "a");
+        arguments_add_format(&list, "%d", 1);
+        arguments_set(&list, "a", "2");
+        mem_fail_at(0);
+        failed = list.failed;
+        assert_int_equal(
+                arguments_status(&list), failed ? TUTTI_ERR_NO_MEMORY : TUTTI_OK);
+        arguments_fini(&list);
+        if (!failed) {
+            assert_true(n > 3);
+            break;
+        }
+    }
+}

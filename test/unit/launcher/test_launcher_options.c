@@ -302,3 +302,38 @@ UNIT_TEST(test_each_is_taken_or_refused_with_its_sentence)
         options_fini(&options);
     }
 }
+
+UNIT_TEST(test_configuration_files_that_cannot_be_read)
+{
+    struct options options;
+
+    assert_int_equal(PARSE(&options, "--config-file", "./nowhere"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "cannot read ./nowhere"));
+    options_fini(&options);
+    assert_int_not_equal(PARSE(&options, "--config-file=.", "prog"), TUTTI_OK);
+    options_fini(&options);
+}
+
+UNIT_TEST(test_running_out_of_memory_is_an_error)
+{
+    struct arguments words = { .items = NULL };
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    char path[16];
+    char *const *argv;
+    uint64_t n;
+
+    write_file(path, "np: 2\nmpirun: x\nmpi-args: [a, b]\nspin_us: 4\nenv: {A: 1}\n");
+    argv = words_set(&words, WORDS("tuttirun", "--config-file", path, "prog"));
+    for (n = 0; status == TUTTI_ERR_NO_MEMORY; n++) {
+        struct options options;
+
+        mem_fail_at(n + 1);
+        status = command_line_parse(&options, argv);
+        mem_fail_at(0);
+        options_fini(&options);
+    }
+    assert_int_equal(status, TUTTI_OK);
+    assert_true(n > 12); /* each of the values is a copy */
+    assert_int_equal(unlink(path), 0);
+    arguments_fini(&words);
+}

@@ -253,3 +253,25 @@ UNIT_TEST(test_configuration_of_ssh)
     assert_string_equal(seen.probe_host, "b.example");
     assert_string_equal(seen.probe_port, "2222");
 }
+
+UNIT_TEST(test_every_failing_allocation_is_noticed)
+{
+    uint64_t n = 0;
+    bool failed;
+
+    do {
+        struct seen seen = host_b();
+        struct seen *const list[] = { &seen };
+
+        seen.facts.shm_bytes = 0;
+        seen.facts.cma_errno = EPERM;
+        mem_fail_at(++n);
+        host_findings_hosts(list, 1, &yardstick);
+        mem_fail_at(0);
+        assert_int_equal(seen.findings.errors, 1); /* also when it cannot be shown */
+        failed = seen.findings.failed;
+        assert_int_equal(seen.findings.count, failed ? 1 : 2);
+        findings_fini(&seen.findings);
+    } while (failed);
+    assert_true(n > 8);
+}

@@ -335,3 +335,34 @@ UNIT_TEST(test_nobody_leaves_before_its_messages_have_left)
     assert_int_equal(gather_over_fake(&slow), TUTTI_OK);
     assert_int_equal(slow.polls_until_flushed, 0);
 }
+
+/* Rank 2 of four, with a parent and a child, out of memory at one place after the other. */
+UNIT_TEST(test_a_rank_survives_lack_of_memory_and_lets_nobody_wait)
+{
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    uint64_t n;
+
+    for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
+        struct ranks ranks;
+        struct inbox up = { .used = 0 };
+        struct inbox down = { .used = 0 };
+        struct inbox all;
+
+        ranks_open(&ranks, 4);
+        send_text(&ranks, 1, 2, "early");
+        SAY(&ranks, 3, 2, "3d");
+        SAY(&ranks, 0, 2, "0a", "1b", "2c", "3d");
+        mem_fail_at(n);
+        status = meet_as(&ranks, 2, NULL, "c", &all);
+        mem_fail_at(0);
+        if (status == TUTTI_OK) {
+            assert_string_equal(all.text, "0:a;1:b;2:c;3:d;");
+            assert_polled(&ranks, 2, "1:early;");
+        }
+        assert_int_equal(transport_poll(&ranks.ends[0], inbox_keep, &up), TUTTI_OK);
+        assert_int_equal(transport_poll(&ranks.ends[3], inbox_keep, &down), TUTTI_OK);
+        ranks_close(&ranks);
+    }
+    assert_int_equal(status, TUTTI_OK);
+    assert_true(n > 6);
+}

@@ -239,3 +239,25 @@ UNIT_TEST(test_the_driver_tells_names_and_which_gpus_a_container_has)
     stage_close(&stage);
     root_remove(&root);
 }
+
+UNIT_TEST(test_a_plan_without_memory_fails_cleanly)
+{
+    static char *const none[] = { NULL };
+    struct stage stage;
+    int failures = 0;
+
+    stage_open(&stage, "cpus", NULL);
+    for (uint64_t n = 1; n < 64; n++) {
+        struct bind_plan plan;
+        tutti_status status;
+
+        mem_fail_at(n);
+        status = bind_plan_init(&plan, &stage.machine, 3, none);
+        mem_fail_at(0);
+        failures += status == TUTTI_ERR_NO_MEMORY ? 1 : 0;
+        assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
+        bind_plan_fini(&plan);
+    }
+    assert_true(failures >= 4);
+    stage_close(&stage);
+}

@@ -290,3 +290,38 @@ UNIT_TEST(test_of_a_line_that_is_too_long_the_end_is_kept)
     tail_add(&tail, "next\n", 5);
     assert_int_equal(tail.len, 5);
 }
+
+UNIT_TEST(test_a_full_disk_is_said_once)
+{
+    struct log_file log;
+
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    assert_int_equal(log_file_open(&log, "/dev", "full"), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/full"));
+    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
+}
+
+UNIT_TEST(test_what_cannot_be_made_is_named)
+{
+    char folder[PATH_MAX];
+    struct log_file log;
+
+    assert_int_equal(logs_make_folder("/dev/null/logs", 0, folder), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/null"));
+    assert_int_equal(log_file_open(&log, "/dev/null", "stdout"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/null/stdout"));
+    assert_int_equal(log.fd, -1);
+}
+
+UNIT_TEST(test_a_line_longer_than_the_limit_passes_alone)
+{
+    struct rate rate;
+
+    rate_init(&rate, 1000, 0);
+    assert_true(rate_take(&rate, 3000, 0));
+    assert_false(rate_take(&rate, 1, second));
+    assert_true(rate_take(&rate, 1, 3 * second + 1));
+}

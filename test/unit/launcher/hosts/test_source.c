@@ -133,32 +133,3 @@ UNIT_TEST(test_discovery_scripts_that_hang_are_killed)
     }
     job_close(&job);
 }
-
-/* Without GPUs it has as many ranks as cores. */
-UNIT_TEST(test_one_node_of_aws_batch_is_this_machine)
-{
-    static const char text[] =
-            "AWS_BATCH_JOB_NUM_NODES=1 AWS_BATCH_JOB_ID=b-1 AWS_BATCH_JOB_NODE_INDEX=0 "
-            "AWS_BATCH_JOB_MAIN_NODE_INDEX=0";
-    struct placement placement = { .ranks = 0 };
-    struct job job;
-
-    job_open(&job, text);
-    assert_int_equal(source_resolve(&job.facts, &placement), TUTTI_OK);
-    assert_true(placement.ranks > 0);
-    placement_fini(&placement);
-    job_close(&job);
-}
-
-UNIT_TEST(test_a_placement_is_described_in_a_line)
-{
-    struct placement placement = { .source = "LSF job 5" };
-    char text[256];
-
-    assert_int_equal(host_list_parse(&placement.hosts, "l:1"), TUTTI_OK);
-    assert_string_equal(placement_describe(&placement, 1, text, sizeof text),
-            "1 rank on 1 host from LSF job 5: l:1");
-    placement_fini(&placement);
-    assert_string_equal(placement_describe(&placement, 2, text, sizeof text),
-            "2 ranks on this machine");
-}

@@ -328,3 +328,46 @@ UNIT_CASES(test_what_a_program_needs_is_read, "linked")
         (void)strcat(out, linked.library);
     }
 }
+
+/* Up to 64 hosts are reached by mpirun itself, more over a tree. */
+UNIT_TEST(test_openmpi_reaches_many_hosts_over_a_tree)
+{
+    static char flags[65 * 8] = "-H n0";
+    static char line[CASES_OUT];
+
+    for (int i = 1; i < 65; i++) {
+        struct made made;
+
+        (void)sprintf(flags + strlen(flags), ",n%d", i);
+        (void)sprintf(line, "%s p", flags);
+        make(&made, "", "", line);
+        assert_int_equal(launch_build(&launcher_openmpi, &made.options, &made.facts,
+                                 &made.command),
+                TUTTI_OK);
+        show(&made.command.words, line);
+        assert_int_equal(strstr(line, "no_tree_spawn") != NULL, i < 64);
+        unmake(&made);
+    }
+}
+
+UNIT_TEST(test_every_failing_allocation_is_reported)
+{
+    for (size_t i = 1; i < LAUNCHERS; i++) {
+        uint64_t n = 0;
+        tutti_status status;
+        struct made made;
+
+        make(&made, launchers[i].kind == MPI_KIND_SRUN ? "slurm" : "", "",
+                "-H a:2,b:1 -x A=1 --supervise on p");
+        do {
+            mem_fail_at(++n);
+            status = launch_build(
+                    launchers[i].launcher, &made.options, &made.facts, &made.command);
+            mem_fail_at(0);
+            launch_command_fini(&made.command);
+            assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
+        } while (status != TUTTI_OK);
+        assert_true(n > 10);
+        unmake(&made);
+    }
+}

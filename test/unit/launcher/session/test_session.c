@@ -430,3 +430,27 @@ UNIT_TEST(test_a_file_is_always_ready)
     assert_int_equal(a.calls, 2);
     loop_fini(&loop);
 }
+
+UNIT_TEST(test_addresses_without_a_whole_token)
+{
+    struct link_address address;
+
+    assert_int_equal(link_address_parse(&address, TOKEN), TUTTI_ERR_INVALID);
+    assert_int_equal(
+            link_address_parse(&address, TOKEN "0 10.0.0.1 80"), TUTTI_ERR_INVALID);
+    assert_int_equal(
+            link_address_parse(&address, "short 10.0.0.1 80"), TUTTI_ERR_INVALID);
+}
+
+UNIT_TEST(test_a_port_that_is_taken)
+{
+    uint16_t port = 0;
+    int listener = listen_anywhere(&port);
+    uint16_t same = port;
+
+    assert_true(listener >= 0);
+    assert_int_equal(listen_anywhere(&same), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    assert_int_equal(same, port);
+    (void)close(listener);
+}
