@@ -1,12 +1,14 @@
 /*
  * Operations on their way: memory, calls, and the comparison of every bit.
  */
+#include "test/suite/flight.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/gpu.h"
-#include "test/suite/operation.h"
 
 /* ------------------------------------------------------------------ memory */
 
@@ -416,6 +418,16 @@ void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want
     EXPECT(c, buffer_is_intact(&f->input) && buffer_is_intact(&f->output));
     flight_fini(&before);
     flight_fini(f);
+}
+
+struct crew crew_of_world(const struct checks *c, int *ranks)
+{
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    return (struct crew){
+        .set = TUTTI_WORLD, .world = ranks, .size = c->size, .index = c->rank
+    };
 }
 
 void operations_run(

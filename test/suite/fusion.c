@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "test/suite/operation.h"
+#include "test/batch/reference.h"
+#include "test/suite/flight.h"
 #include "test/suite/suite.h"
 
 enum {
@@ -18,14 +19,13 @@ enum {
 /* Gradient i of the model. */
 static struct operation choose(int i, int wave)
 {
-    static const struct pattern kinds[] = { { TUTTI_FLOAT32, TUTTI_SUM, 0 },
-        { TUTTI_FLOAT16, TUTTI_AVERAGE, 0 }, { TUTTI_BFLOAT16, TUTTI_SUM, 0 },
-        { TUTTI_FLOAT64, TUTTI_MAX, 0 }, { TUTTI_INT32, TUTTI_SUM, 0 },
-        { TUTTI_INT8, TUTTI_AVERAGE, 0 }, { TUTTI_UINT16, TUTTI_MIN, 0 },
-        { TUTTI_FLOAT32, TUTTI_AVERAGE, 0 } };
+    static const tutti_dtype dtypes[] = { TUTTI_FLOAT32, TUTTI_FLOAT16, TUTTI_BFLOAT16,
+        TUTTI_FLOAT64, TUTTI_INT32, TUTTI_INT8, TUTTI_UINT16, TUTTI_FLOAT32 };
+    static const tutti_reduce_op ops[] = { TUTTI_SUM, TUTTI_AVERAGE, TUTTI_SUM,
+        TUTTI_MAX, TUTTI_SUM, TUTTI_AVERAGE, TUTTI_MIN, TUTTI_AVERAGE };
     const uint64_t random = pattern_mix(7, (uint64_t)i);
     struct operation o = { .collective = TUTTI_ALLREDUCE,
-        .pattern = kinds[i % 8],
+        .pattern = { .dtype = dtypes[i % 8], .op = ops[i % 8] },
         .scales = { 1, 1 },
         .count = (int64_t)(1 + random % (i % 30 == 0 ? 5000 : 60)),
         .row_count = 1,

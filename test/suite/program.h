@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "test/suite/operation.h"
+#include "test/suite/flight.h"
 
 enum {
     PROGRAM_RANKS_MAX = 64,

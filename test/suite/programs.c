@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/program.h"
 #include "test/suite/suite.h"
 
