@@ -452,7 +452,7 @@ static void move_bytes(struct operation *o, uint64_t number)
 struct batch_order batch_order_random(int size, uint64_t number)
 {
     struct batch_order order = { .run_count = 1 + number % 4 };
-    const uint64_t most = number / 4 % 2 == 0 ? 20 : 3000;
+    uint64_t most = number / 4 % 2 == 0 ? 20 : 3000;
     const uint64_t kind = number / 8 % 8;
     struct operation *o = &order.operation;
 
@@ -465,6 +465,7 @@ struct batch_order batch_order_random(int size, uint64_t number)
     o->pattern.salt = 0;
     if (!operation_reduces(o)) {
         move_bytes(o, number / 128);
+        most *= 7;
     } else if (kind < 4) {
         o->collective = TUTTI_ALLREDUCE;
     } else {

@@ -373,12 +373,14 @@ static void check_memory(struct checks *c, const struct flight *f, size_t bytes)
     EXPECT(c, is_in_place(f) ? rest_is_intact(f, bytes) : input_is_intact(f));
 }
 
-void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *expected)
+void flight_end(tutti *t, struct checks *c, struct flight *f)
 {
     const struct crew *crew = f->crew;
     const size_t bytes = operation_output_bytes(f->operation, crew->size, crew->index);
+    char *expected = must_alloc(bytes, 1);
     char text[160];
 
+    operation_expect_filled(f->operation, crew, expected);
     EXPECT_OK(c,
             owns_output(f) ? tutti_wait(t, &f->request, TUTTI_FOREVER)
                            : suite_gpu_wait(t, &f->request));
@@ -390,16 +392,6 @@ void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *e
     }
     check_memory(c, f, bytes);
     flight_fini(f);
-}
-
-void flight_end(tutti *t, struct checks *c, struct flight *f)
-{
-    const struct crew *crew = f->crew;
-    char *expected = must_alloc(
-            operation_output_bytes(f->operation, crew->size, crew->index), 1);
-
-    operation_expect_filled(f->operation, crew, expected);
-    flight_end_with(t, c, f, expected);
     free(expected);
 }
 

@@ -35,12 +35,6 @@ void flight_begin(tutti *t, struct checks *c, struct flight *f,
         const struct operation *o, const struct crew *crew, const char *name);
 /** Waits, checks status and every bit, and frees the memory. */
 void flight_end(tutti *t, struct checks *c, struct flight *f);
-/**
- * As flight_end(), against another result.
- * @param expected  the bytes of the output
- */
-void flight_end_with(
-        tutti *t, struct checks *c, struct flight *f, const void *expected);
 /** Waits for an operation that fails: that is checked, and that its output is as before. */
 void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want);
 /** Frees the memory of what was not submitted. */

@@ -142,7 +142,7 @@ static void play(struct fleet *fleet, struct job *job, const char *words)
         if (word[0] == '=') {
             assert_int_equal(atomic_load(&fleet->wakes), word[1] - '0');
         } else if (word[1] == '+') {
-            assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
+            assert_ok(job_start(fleet, job, member));
         } else if (word[1] == '.') {
             assert_member_waits(fleet, job, member);
         } else {
