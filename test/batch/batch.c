@@ -160,7 +160,7 @@ static void expect(const struct batch *batch, size_t run, void *output)
     if (batch->order.expect != NULL) {
         batch->order.expect(batch, run, output);
     } else {
-        operation_expect_filled(&batch->memory[run].operation, &crew, output);
+        operation_expect(&batch->memory[run].operation, &crew, NULL, output);
     }
 }
 

@@ -39,7 +39,7 @@ struct batch_order {
     size_t run_count; /* 0: one run of operation.count */
     int64_t counts[BATCH_RUNS_MAX]; /* operation.count of each run */
     const struct batch_store *store; /* of some blocks; NULL: of none */
-    /* What a run gives this member; NULL: operation_expect_filled(). */
+    /* What a run gives this member; NULL: operation_expect(). */
     void (*expect)(const struct batch *batch, size_t run, void *output);
 };
 

@@ -199,6 +199,40 @@ static size_t first_of(const struct operation *o, const struct crew *crew)
             : 0;
 }
 
+/* Elements of something periodic, of which one period is there, from element `at` on. */
+static void copy_periodic(const char *period, size_t length, size_t element, size_t at,
+        char *to, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const size_t left = (length - at % length) * element;
+        const size_t some = left < bytes - done ? left : bytes - done;
+
+        memcpy(to + done, period + at % length * element, some);
+        done += some;
+        at = 0;
+    }
+}
+
+/* Bytes of a member's input: as given, or, without inputs, as filled. */
+static void copy_input(const struct operation *o, const struct crew *crew,
+        const void *const *inputs, int from, size_t offset, char *to, size_t bytes)
+{
+    const size_t element = tutti_dtype_size(o->pattern.dtype);
+    char *period;
+
+    if (bytes == 0) {
+        return;
+    }
+    if (inputs != NULL) {
+        memcpy(to, (const char *)inputs[from] + offset, bytes);
+        return;
+    }
+    period = must_alloc(PATTERN_PERIOD, element);
+    pattern_fill(&o->pattern, crew->world[from], period, PATTERN_PERIOD);
+    copy_periodic(period, PATTERN_PERIOD, element, offset / element, to, bytes);
+    free(period);
+}
+
 /* The part of every sender, in their order. */
 static void exchange_inputs(const struct operation *o, const struct crew *crew,
         const void *const *inputs, char *output)
@@ -206,42 +240,22 @@ static void exchange_inputs(const struct operation *o, const struct crew *crew,
     const int n = crew->size;
     const int first = o->collective == TUTTI_SCATTER ? o->root : 0;
     const int last = o->collective == TUTTI_SCATTER ? o->root : n - 1;
+    const bool is_cut =
+            o->collective == TUTTI_SCATTER || o->collective == TUTTI_ALLTOALL;
 
-    if (o->collective == TUTTI_GATHER && crew->index != o->root) {
-        return;
-    }
     for (int from = first; from <= last; from++) {
-        const bool is_cut =
-                o->collective == TUTTI_SCATTER || o->collective == TUTTI_ALLTOALL;
         const size_t offset = is_cut
                 ? (size_t)rows_before_to(o, n, from, crew->index) * row_bytes(o)
                 : 0;
         const size_t bytes =
                 (size_t)operation_part_rows(o, n, from, crew->index) * row_bytes(o);
 
-        if (bytes > 0) {
-            memcpy(output, (const char *)inputs[from] + offset, bytes);
-        }
+        copy_input(o, crew, inputs, from, offset, output, bytes);
         output += bytes;
     }
 }
 
-void operation_expect(const struct operation *o, const struct crew *crew,
-        const void *const *inputs, void *output)
-{
-    const size_t bytes = operation_output_bytes(o, crew->size, crew->index);
-
-    if (operation_reduces(o)) {
-        reduce_inputs(o, crew, inputs, first_of(o, crew), output,
-                bytes / tutti_dtype_size(o->pattern.dtype));
-    } else if (o->collective == TUTTI_BROADCAST) {
-        memcpy(output, inputs[o->root], whole_bytes(o));
-    } else {
-        exchange_inputs(o, crew, inputs, output);
-    }
-}
-
-/* Of reductions one period is computed: the contents are periodic. */
+/* Of reductions of what is filled one period is computed. */
 static void reduce_filled(
         const struct operation *o, const struct crew *crew, char *output, size_t bytes)
 {
@@ -250,7 +264,6 @@ static void reduce_filled(
     const size_t period = all < PATTERN_PERIOD ? all : PATTERN_PERIOD;
     char *memory = must_alloc((size_t)crew->size + 1, period * element);
     const void **inputs = must_alloc((size_t)crew->size, sizeof *inputs);
-    size_t at = first_of(o, crew);
 
     for (int i = 0; i < crew->size; i++) {
         char *input = memory + ((size_t)i + 1) * period * element;
@@ -259,40 +272,26 @@ static void reduce_filled(
         inputs[i] = input;
     }
     reduce_inputs(o, crew, inputs, 0, memory, period);
-    for (size_t done = 0; done < bytes;) {
-        const size_t left = (period - at % period) * element;
-        const size_t some = left < bytes - done ? left : bytes - done;
-
-        memcpy(output + done, memory + at % period * element, some);
-        done += some;
-        at = 0;
-    }
+    copy_periodic(memory, period, element, first_of(o, crew), output, bytes);
     free(inputs);
     free(memory);
 }
 
-void operation_expect_filled(
-        const struct operation *o, const struct crew *crew, void *output)
+void operation_expect(const struct operation *o, const struct crew *crew,
+        const void *const *inputs, void *output)
 {
     const size_t bytes = operation_output_bytes(o, crew->size, crew->index);
-    void **inputs;
 
-    if (operation_reduces(o)) {
+    if (operation_reduces(o) && inputs == NULL) {
         reduce_filled(o, crew, output, bytes);
-        return;
+    } else if (operation_reduces(o)) {
+        reduce_inputs(o, crew, inputs, first_of(o, crew), output,
+                bytes / tutti_dtype_size(o->pattern.dtype));
+    } else if (o->collective == TUTTI_BROADCAST) {
+        copy_input(o, crew, inputs, o->root, 0, output, bytes);
+    } else if (bytes > 0) {
+        exchange_inputs(o, crew, inputs, output);
     }
-    inputs = must_alloc((size_t)crew->size, sizeof *inputs);
-    for (int i = 0; i < crew->size; i++) {
-        const size_t size = operation_input_bytes(o, crew->size, i);
-
-        inputs[i] = must_alloc(size, 1);
-        operation_fill(o, crew->world[i], inputs[i], size);
-    }
-    operation_expect(o, crew, (const void *const *)inputs, output);
-    for (int i = 0; i < crew->size; i++) {
-        free(inputs[i]);
-    }
-    free(inputs);
 }
 
 /* ------------------------------------------------------------------- table */

@@ -69,14 +69,10 @@ void operation_fill(
 
 /**
  * The output of crew->index.
- * @param inputs  [crew->size] the input of each member
+ * @param inputs  [crew->size] the input of each member; NULL: those of operation_fill()
  */
 void operation_expect(const struct operation *o, const struct crew *crew,
         const void *const *inputs, void *output);
-
-/** As operation_expect(), with the inputs of operation_fill(). */
-void operation_expect_filled(
-        const struct operation *o, const struct crew *crew, void *output);
 
 /** Any legal operation, from a well mixed number. */
 struct operation operation_random(int size, uint64_t number);

@@ -204,7 +204,7 @@ static struct batch_order mixed_exchange(const struct op_set *set, int i)
     order.operation.is_sparse = true;
     order.operation.in_place = i % 4 == 1;
     for (size_t run = 0; run < order.run_count; run++) {
-        order.counts[run] = mosts[(i / 2) % 5];
+        order.counts[run] = set->size > LARGE_SET ? 6000 : mosts[(i / 2) % 5];
     }
     return order;
 }

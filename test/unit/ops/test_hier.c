@@ -224,7 +224,7 @@ static void expect_flat(const struct batch *batch, size_t run, void *output)
     const struct crew crew = batch_crew(batch);
     const char *groups = reference_set_groups(NULL);
 
-    operation_expect_filled(&batch->memory[run].operation, &crew, output);
+    operation_expect(&batch->memory[run].operation, &crew, NULL, output);
     (void)reference_set_groups(groups);
 }
 
