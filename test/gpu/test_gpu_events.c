@@ -13,11 +13,11 @@ GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
     struct device_event *event = NULL;
 
     gpusim_hold(f->stream);
-    assert_int_equal(gpu_record_caller(f->gpu, f->stream, &event), TUTTI_OK);
+    assert_ok(gpu_record_caller(f->gpu, f->stream, &event));
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
     gpusim_release(f->stream);
     assert_passes(f->gpu, event);
-    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_OK);
+    assert_ok(gpu_passed(f->gpu, event));
     gpu_event_release(f->gpu, event);
 }
 
@@ -31,11 +31,11 @@ GPU_TEST(test_a_stream_that_follows_waits)
     void *after = caller_stream();
 
     gpusim_hold(f->stream);
-    assert_int_equal(gpu_record_caller(gpu, f->stream, &first), TUTTI_OK);
-    assert_int_equal(gpu_follow(gpu, gpu->streams[GPU_PACK], first), TUTTI_OK);
-    assert_int_equal(gpu_record(gpu, gpu->streams[GPU_PACK], &second), TUTTI_OK);
-    assert_int_equal(gpu_follow_caller(gpu, after, second), TUTTI_OK);
-    assert_int_equal(gpu_record_caller(gpu, after, &third), TUTTI_OK);
+    assert_ok(gpu_record_caller(gpu, f->stream, &first));
+    assert_ok(gpu_follow(gpu, gpu->streams[GPU_PACK], first));
+    assert_ok(gpu_record(gpu, gpu->streams[GPU_PACK], &second));
+    assert_ok(gpu_follow_caller(gpu, after, second));
+    assert_ok(gpu_record_caller(gpu, after, &third));
     /* Events may go: the streams wait nevertheless. */
     gpu_event_release(gpu, first);
     gpu_event_release(gpu, second);
@@ -53,7 +53,7 @@ GPU_TEST(test_events_are_used_again)
     long created;
 
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[i]), TUTTI_OK);
+        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[i]));
     }
     for (int i = 0; i < 3; i++) {
         gpu_event_release(f->gpu, events[i]);
@@ -62,12 +62,12 @@ GPU_TEST(test_events_are_used_again)
     for (int i = 0; i < 100; i++) {
         struct device_event *held;
 
-        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[0]), TUTTI_OK);
-        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[1]), TUTTI_OK);
+        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[0]));
+        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[1]));
         held = events[0];
         gpu_event_hold(held);
         gpu_event_release(f->gpu, held);
-        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[2]), TUTTI_OK);
+        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[2]));
         assert_ptr_not_equal(events[2], held); /* there is still a reference */
         for (int j = 0; j < 3; j++) {
             gpu_event_release(f->gpu, events[j]);
@@ -82,15 +82,14 @@ GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
     struct fixture *f = *state;
     struct device_event *event = NULL;
 
-    assert_int_equal(gpu_event_new(f->gpu, &event), TUTTI_OK);
-    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_OK);
+    assert_ok(gpu_event_new(f->gpu, &event));
+    assert_ok(gpu_passed(f->gpu, event));
     gpusim_hold(f->gpu->streams[GPU_COPY]);
-    assert_int_equal(
-            gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]), TUTTI_OK);
+    assert_ok(gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]));
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
     gpusim_release(f->gpu->streams[GPU_COPY]);
-    assert_int_equal(gpu_event_wait(f->gpu, event), TUTTI_OK);
-    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_OK);
+    assert_ok(gpu_event_wait(f->gpu, event));
+    assert_ok(gpu_passed(f->gpu, event));
     gpu_event_release(f->gpu, event);
 }
 
@@ -104,8 +103,8 @@ GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
     for (size_t i = 0; i < 3; i++) {
         struct device_event *event = NULL;
 
-        assert_int_equal(gpu_record_caller(f->gpu, streams[i], &event), TUTTI_OK);
-        assert_int_equal(gpu_follow_caller(f->gpu, streams[i], event), TUTTI_OK);
+        assert_ok(gpu_record_caller(f->gpu, streams[i], &event));
+        assert_ok(gpu_follow_caller(f->gpu, streams[i], event));
         assert_passes(f->gpu, event);
         gpu_event_release(f->gpu, event);
     }
@@ -121,10 +120,10 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
     assert_null(event);
     assert_error_has("rank 5");
     assert_error_has(says);
-    assert_int_equal(gpu_record(gpu, gpu->streams[GPU_COMM], &good), TUTTI_OK);
+    assert_ok(gpu_record(gpu, gpu->streams[GPU_COMM], &good));
     assert_int_equal(gpu_follow_caller(gpu, stream, good), TUTTI_ERR_INVALID);
     assert_error_has(says);
-    assert_int_equal(gpu_alive(gpu), TUTTI_OK);
+    assert_ok(gpu_alive(gpu));
     gpu_event_release(gpu, good);
 }
 
@@ -170,7 +169,7 @@ GPU_TEST(test_streams_that_are_captured_are_refused)
         assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0); /* is still valid */
         assert_int_equal(cuGraphDestroy(graph), 0);
     }
-    assert_int_equal(gpu_record_caller(f->gpu, f->stream, &event), TUTTI_OK);
+    assert_ok(gpu_record_caller(f->gpu, f->stream, &event));
     assert_passes(f->gpu, event);
     gpu_event_release(f->gpu, event);
 }
@@ -198,9 +197,9 @@ static void *poll(void *arg)
     struct fixture *f = arg;
     struct device_event *event = NULL;
 
-    assert_int_equal(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event), TUTTI_OK);
+    assert_ok(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
     assert_passes(f->gpu, event);
-    assert_int_equal(gpu_event_wait(f->gpu, event), TUTTI_OK);
+    assert_ok(gpu_event_wait(f->gpu, event));
     gpu_event_release(f->gpu, event);
     return NULL;
 }
@@ -226,7 +225,7 @@ GPU_TEST(test_a_lost_device_is_told_by_every_call)
     enum op_space space = OP_DEVICE;
     int host = 0;
 
-    assert_int_equal(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event), TUTTI_OK);
+    assert_ok(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
     gpusim_fail("cuEventQuery", 1, CU_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

@@ -60,8 +60,8 @@ void *fake_memory(struct fake_device *fake, size_t bytes);
 void fake_hold(struct fake_device *fake, bool held);
 /** Batches are issued, or are not. */
 void fake_gate(struct fake_device *fake, bool gated);
-/** Waits until so many batches were issued; false after 30 seconds. */
-bool fake_await_issued(struct fake_device *fake, int issued);
+/** Waits until so many batches were issued. */
+void fake_await_issued(struct fake_device *fake, int issued);
 /** quits_needed from now on. */
 void fake_need_quits(struct fake_device *fake, int quits);
 /** A number under the lock. */

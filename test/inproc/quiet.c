@@ -82,7 +82,7 @@ UNIT_TEST(test_a_steady_state_asks_nothing)
     struct rank ranks[RANKS] = { { .quiet = 0 } };
     const int64_t limit_ns = clock_ns() + TRY_NS;
 
-    assert_int_equal(tutti_init_local(RANKS, contexts, NULL), TUTTI_OK);
+    assert_ok(tutti_init_local(RANKS, contexts, NULL));
     for (int r = 0; r < RANKS; r++) {
         ranks[r].t = contexts[r];
         ranks[r].limit_ns = limit_ns;
@@ -109,10 +109,9 @@ static void submit_and_wait(tutti *t)
     tutti_request request;
     int32_t value = 1;
 
-    assert_int_equal(tutti_allreduce_async(t, "value", &value, &value, 1, TUTTI_INT32,
-                             TUTTI_MAX, NULL, &request),
-            TUTTI_OK);
-    assert_int_equal(tutti_wait(t, &request, TUTTI_FOREVER), TUTTI_OK);
+    assert_ok(tutti_allreduce_async(
+            t, "value", &value, &value, 1, TUTTI_INT32, TUTTI_MAX, NULL, &request));
+    assert_ok(tutti_wait(t, &request, TUTTI_FOREVER));
 }
 
 static bool others_compete(void)
@@ -137,7 +136,7 @@ UNIT_TEST(test_submissions_soon_wake_nobody)
     int64_t since_ns = clock_ns();
     tutti *t;
 
-    assert_int_equal(tutti_init_local(1, &t, NULL), TUTTI_OK);
+    assert_ok(tutti_init_local(1, &t, NULL));
     assert_true(t->driver.has_background);
     while (clock_ns() - since_ns < ALONE_NS && clock_ns() < limit_ns) {
         if (doorbell_has_sleepers(&t->driver.park_bell)) {
@@ -146,7 +145,7 @@ UNIT_TEST(test_submissions_soon_wake_nobody)
         submit_and_wait(t);
     }
     if (clock_ns() - since_ns < ALONE_NS && others_compete()) {
-        assert_int_equal(tutti_finalize(t), TUTTI_OK);
+        assert_ok(tutti_finalize(t));
         print_message("others compete for the cores: nothing was shown\n");
         skip();
     }
@@ -156,5 +155,5 @@ UNIT_TEST(test_submissions_soon_wake_nobody)
     while (!doorbell_has_sleepers(&t->driver.park_bell)) {
         clock_sleep_ns(1000000);
     }
-    assert_int_equal(tutti_finalize(t), TUTTI_OK);
+    assert_ok(tutti_finalize(t));
 }

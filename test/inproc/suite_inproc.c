@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 

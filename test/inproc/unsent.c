@@ -18,7 +18,6 @@ enum {
     POLLS = 20 /* more than turns that end an operation */
 };
 
-#define SECONDS_60 INT64_C(60000000000)
 #define NAP_NS INT64_C(1000000)
 
 /* A transport that must be polled, as MPI must, around the one of threads. */
@@ -88,9 +87,8 @@ static int set_up(void **state)
     struct context_spec spec = { 0 };
 
     assert_non_null(stage);
-    assert_int_equal(setup_begin(&spec, NULL, 0), TUTTI_OK);
-    assert_int_equal(
-            transport_inproc_open(1, &stage->bell, &stage->post.inner), TUTTI_OK);
+    assert_ok(setup_begin(&spec, NULL, 0));
+    assert_ok(transport_inproc_open(1, &stage->bell, &stage->post.inner));
     spec.size = 1;
     spec.transport = stage->post.inner;
     spec.transport.ops = &post_ops;
@@ -100,7 +98,7 @@ static int set_up(void **state)
     spec.backends[0] = &op_self;
     spec.backend_count = 1;
     assert_true(nodes_add(&spec.nodes, 0, 1));
-    assert_int_equal(context_create(&stage->t, &spec), TUTTI_OK);
+    assert_ok(context_create(&stage->t, &spec));
     *state = stage;
     return 0;
 }
@@ -120,18 +118,15 @@ static int tear_down(void **state)
 static void on_done(void *user, tutti_status status, const char *message)
 {
     (void)message;
-    assert_int_equal(status, TUTTI_OK);
+    assert_ok(status);
     (void)atomic_fetch_add((atomic_int *)user, 1);
 }
 
 static void await(atomic_int *number, int least)
 {
-    const int64_t deadline = clock_ns() + SECONDS_60;
-
-    while (atomic_load(number) < least && clock_ns() < deadline) {
+    while (atomic_load(number) < least) {
         clock_sleep_ns(NAP_NS);
     }
-    assert_true(atomic_load(number) >= least);
 }
 
 /* Nobody calls tutti, and nothing of this rank is in flight. */
@@ -149,9 +144,8 @@ static void submit(struct stage *stage, tutti_request *request)
         options.callback = on_done;
         options.user = &stage->called;
     }
-    assert_int_equal(tutti_allreduce_async(stage->t, "x", &stage->value, &stage->value,
-                             1, TUTTI_FLOAT32, TUTTI_SUM, &options, request),
-            TUTTI_OK);
+    assert_ok(tutti_allreduce_async(stage->t, "x", &stage->value, &stage->value, 1,
+            TUTTI_FLOAT32, TUTTI_SUM, &options, request));
 }
 
 TEST(test_after_a_callback)
@@ -175,7 +169,7 @@ TEST(test_after_a_test)
     while (status == TUTTI_AGAIN) {
         status = tutti_test(stage->t, &request);
     }
-    assert_int_equal(status, TUTTI_OK);
+    assert_ok(status);
     expect_polls(stage);
 }
 
@@ -198,7 +192,7 @@ TEST(test_before_a_wait_returns)
     atomic_store(&stage->post.holds, true);
     submit(stage, &request);
     assert_int_equal(pthread_create(&thread, NULL, let_go, stage), 0);
-    assert_int_equal(tutti_wait(stage->t, &request, TUTTI_FOREVER), TUTTI_OK);
+    assert_ok(tutti_wait(stage->t, &request, TUTTI_FOREVER));
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
@@ -210,7 +204,7 @@ TEST(test_not_after_a_failure)
 
     atomic_store(&stage->post.holds, true);
     submit(stage, &request);
-    assert_int_equal(tutti_abort(stage->t, "enough"), TUTTI_OK);
+    assert_ok(tutti_abort(stage->t, "enough"));
     stage->end = TUTTI_ERR_CONTEXT_FAILED;
     (void)!tutti_wait(stage->t, &request, TUTTI_FOREVER); /* done, or failed */
 }

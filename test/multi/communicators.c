@@ -8,7 +8,7 @@
 #include <tutti/mpi.h>
 
 #include "process_job.h"
-#include "test/suite/pattern.h"
+#include "test/batch/pattern.h"
 
 enum {
     COUNT = 500

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "process_job.h"
-#include "test/suite/pattern.h"
+#include "test/batch/pattern.h"
 
 enum {
     RANKS_MAX = 8

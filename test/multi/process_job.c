@@ -12,7 +12,7 @@
 
 #include <tutti/mpi.h>
 
-#include "test/suite/reference.h"
+#include "test/batch/reference.h"
 
 enum {
     HANG_SECONDS = 280,

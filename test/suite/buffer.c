@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/gpu.h"
 
 /* A multiple of 8 and of nothing larger, so that data are aligned as malloc()'s are. */
@@ -15,18 +16,6 @@
 #define GUARD_BYTES_ALIGNED ((size_t)256)
 #define GUARD 0xa5
 #define RUBBISH 0x3c
-
-void *must_alloc(size_t count, size_t size)
-{
-    void *memory = calloc(count > 0 ? count : 1, size > 0 ? size : 1);
-
-    if (memory == NULL) {
-        (void)fprintf(
-                stderr, "no memory for a test: %zu times %zu bytes\n", count, size);
-        abort();
-    }
-    return memory;
-}
 
 /* Whose memory this thread mixes in, and how many buffers it has made. */
 static _Thread_local tutti *lender_of_thread;

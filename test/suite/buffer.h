@@ -54,7 +54,4 @@ void array_fini(void *variable);
     type *name __attribute__((cleanup(array_fini))) = \
             array_new((size_t)(count) * sizeof(type))
 
-/** Zeroed memory; ends the program when there is none. */
-void *must_alloc(size_t count, size_t size);
-
 #endif

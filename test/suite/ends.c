@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/suite/flight.h"
 #include "test/suite/gpu.h"
-#include "test/suite/operation.h"
 #include "test/suite/suite.h"
 
 enum {

@@ -1,12 +1,14 @@
 /*
  * Operations on their way: memory, calls, and the comparison of every bit.
  */
+#include "test/suite/flight.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/gpu.h"
-#include "test/suite/operation.h"
 
 /* ------------------------------------------------------------------ memory */
 
@@ -371,12 +373,14 @@ static void check_memory(struct checks *c, const struct flight *f, size_t bytes)
     EXPECT(c, is_in_place(f) ? rest_is_intact(f, bytes) : input_is_intact(f));
 }
 
-void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *expected)
+void flight_end(tutti *t, struct checks *c, struct flight *f)
 {
     const struct crew *crew = f->crew;
     const size_t bytes = operation_output_bytes(f->operation, crew->size, crew->index);
+    char *expected = must_alloc(bytes, 1);
     char text[160];
 
+    operation_expect(f->operation, crew, NULL, expected);
     EXPECT_OK(c,
             owns_output(f) ? tutti_wait(t, &f->request, TUTTI_FOREVER)
                            : suite_gpu_wait(t, &f->request));
@@ -388,16 +392,6 @@ void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *e
     }
     check_memory(c, f, bytes);
     flight_fini(f);
-}
-
-void flight_end(tutti *t, struct checks *c, struct flight *f)
-{
-    const struct crew *crew = f->crew;
-    char *expected = must_alloc(
-            operation_output_bytes(f->operation, crew->size, crew->index), 1);
-
-    operation_expect_filled(f->operation, crew, expected);
-    flight_end_with(t, c, f, expected);
     free(expected);
 }
 
@@ -416,6 +410,16 @@ void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want
     EXPECT(c, buffer_is_intact(&f->input) && buffer_is_intact(&f->output));
     flight_fini(&before);
     flight_fini(f);
+}
+
+struct crew crew_of_world(const struct checks *c, int *ranks)
+{
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    return (struct crew){
+        .set = TUTTI_WORLD, .world = ranks, .size = c->size, .index = c->rank
+    };
 }
 
 void operations_run(

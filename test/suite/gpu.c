@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/pattern.h"
+#include "test/batch/reference.h"
 #include "test/gpusim/cuda.h"
 #include "test/gpusim/gpusim_test.h"
-#include "test/suite/buffer.h"
-#include "test/suite/pattern.h"
 
 #define STREAM_NON_BLOCKING 1U
 
@@ -94,11 +94,6 @@ bool suite_gpu_has_nccl(void)
     return suite_gpu_is_used() && strcmp(used.nccl, "none") != 0;
 }
 
-bool suite_gpu_folds(void)
-{
-    return suite_gpu_has_nccl() && suite_gpu_is_entered();
-}
-
 const struct suite_gpu_libraries *suite_gpu_libraries(void)
 {
     return &used;
@@ -110,6 +105,7 @@ static void leave(void)
     check(driver.set_current(NULL) == 0, "cuCtxSetCurrent");
     check(driver.release(device) == 0, "cuDevicePrimaryCtxRelease");
     device = -1;
+    reference_set_folds(false);
 }
 
 void suite_gpu_enter(tutti *t)
@@ -132,6 +128,7 @@ void suite_gpu_enter(tutti *t)
     check(driver.set_current(context) == 0, "cuCtxSetCurrent");
     check(driver.stream_create(&stream_of_thread, STREAM_NON_BLOCKING) == 0,
             "cuStreamCreate");
+    reference_set_folds(suite_gpu_has_nccl());
 }
 
 bool suite_gpu_is_entered(void)

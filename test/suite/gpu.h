@@ -35,8 +35,6 @@ void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks);
 bool suite_gpu_is_used(void);
 /** True when what NCCL can do need not be staged. */
 bool suite_gpu_has_nccl(void);
-/** True when what this thread has on its device is reduced by NCCL, in the order of ranks. */
-bool suite_gpu_folds(void);
 /** The libraries of suite_gpu_begin(). */
 const struct suite_gpu_libraries *suite_gpu_libraries(void);
 

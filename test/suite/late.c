@@ -29,147 +29,78 @@ struct gone {
     int64_t value;
 };
 
+/* The last call was refused so, in these words. */
+static void refused(
+        struct checks *c, tutti_status want, const char *words, tutti_status got)
+{
+    EXPECT_STATUS(c, want, got);
+    if (!EXPECT(c, strstr(tutti_last_error(), words) != NULL)) {
+        (void)fprintf(stderr, "(not \"%s\": %s)\n", words, tutti_last_error());
+    }
+}
+
 static tutti_status sum_in_set(struct gone *g)
 {
     return tutti_allreduce_async(g->t, "once", &g->value, &g->value, 1, TUTTI_INT64,
             TUTTI_SUM, &g->in_set, &(tutti_request){ 0 });
 }
 
-static tutti_status join_set(struct gone *g)
+static tutti_status submit(struct gone *g, tutti_tensor tensor)
 {
-    return tutti_join_async(g->t, &g->in_set, NULL, &(tutti_request){ 0 });
+    return tutti_submit(g->t, tensor, &g->value, &g->value, TUTTI_NO_STEP, NULL, NULL,
+            &(tutti_request){ 0 });
 }
 
-static tutti_status member_of_set(struct gone *g)
+static void of_the_set(struct gone *g, struct checks *c)
 {
-    tutti_status status = tutti_group_begin(g->t);
-
-    if (status == TUTTI_OK) {
-        (void)!sum_in_set(g);
-        status = tutti_group_end(g->t);
-    }
-    return status;
-}
-
-static tutti_status register_in_set(struct gone *g)
-{
+    const tutti_status invalid = TUTTI_ERR_INVALID;
     const tutti_tensor_desc desc = { .size = sizeof desc,
         .name = "once",
         .collective = TUTTI_BARRIER,
         .options = &g->in_set };
-
-    return tutti_tensor_register(g->t, &desc, &(tutti_tensor){ 0 });
-}
-
-static tutti_status submit_of_set(struct gone *g)
-{
-    return tutti_submit(g->t, g->of_set, &g->value, &g->value, TUTTI_NO_STEP, NULL,
-            NULL, &(tutti_request){ 0 });
-}
-
-static tutti_status submit_unregistered(struct gone *g)
-{
-    return tutti_submit(g->t, g->unregistered, &g->value, &g->value, TUTTI_NO_STEP,
-            NULL, NULL, &(tutti_request){ 0 });
-}
-
-static tutti_status unregister_of_set(struct gone *g)
-{
-    return tutti_tensor_unregister(g->t, g->of_set);
-}
-
-static tutti_status destroy_again(struct gone *g)
-{
-    return tutti_process_set_destroy(g->t, g->in_set.process_set);
-}
-
-static tutti_status info_of_set(struct gone *g)
-{
-    return tutti_process_set_info(g->t, g->in_set.process_set, NULL, NULL);
-}
-
-static tutti_status ranks_of_set(struct gone *g)
-{
+    const tutti_process_set set = g->in_set.process_set;
     int ranks[RANKS_MAX];
 
-    return tutti_process_set_ranks(g->t, g->in_set.process_set, ranks, RANKS_MAX);
+    refused(c, invalid, "no process set", sum_in_set(g));
+    refused(c, invalid, "no process set",
+            tutti_join_async(g->t, &g->in_set, NULL, &(tutti_request){ 0 }));
+    EXPECT_OK(c, tutti_group_begin(g->t));
+    EXPECT_STATUS(c, invalid, sum_in_set(g));
+    refused(c, invalid, "no process set", tutti_group_end(g->t));
+    refused(c, invalid, "process set",
+            tutti_tensor_register(g->t, &desc, &(tutti_tensor){ 0 }));
+    refused(c, invalid, "no registered tensor", submit(g, g->of_set));
+    refused(c, invalid, "no registered tensor", submit(g, g->unregistered));
+    refused(c, invalid, "no registered tensor",
+            tutti_tensor_unregister(g->t, g->of_set));
+    refused(c, invalid, "does not exist", tutti_process_set_destroy(g->t, set));
+    refused(c, invalid, "does not exist",
+            tutti_process_set_info(g->t, set, NULL, NULL));
+    refused(c, invalid, "does not exist",
+            tutti_process_set_ranks(g->t, set, ranks, RANKS_MAX));
 }
 
-static tutti_status wait_consumed(struct gone *g)
+static void of_requests(struct gone *g, struct checks *c)
 {
-    return tutti_wait(g->t, &(tutti_request){ g->consumed }, TUTTI_FOREVER);
-}
-
-static tutti_status wait_all_consumed(struct gone *g)
-{
-    return tutti_wait_all(g->t, 1, &(tutti_request){ g->consumed }, 0, NULL);
-}
-
-static tutti_status wait_stream_consumed(struct gone *g)
-{
-    return tutti_wait_stream(g->t, &(tutti_request){ g->consumed }, NULL, 0);
-}
-
-static tutti_status test_consumed(struct gone *g)
-{
-    return tutti_test(g->t, &(tutti_request){ g->consumed });
-}
-
-static tutti_status take_consumed(struct gone *g)
-{
+    const tutti_status invalid = TUTTI_ERR_INVALID;
+    tutti_request consumed = g->consumed;
     void *output;
 
-    return tutti_request_take_output(
-            g->t, &(tutti_request){ g->consumed }, &output, NULL, TUTTI_FOREVER);
+    refused(c, invalid, "no request", tutti_wait(g->t, &consumed, TUTTI_FOREVER));
+    refused(c, invalid, "no request", tutti_wait_all(g->t, 1, &consumed, 0, NULL));
+    refused(c, invalid, "no request", tutti_wait_stream(g->t, &consumed, NULL, 0));
+    refused(c, invalid, "no request", tutti_test(g->t, &consumed));
+    refused(c, invalid, "no request",
+            tutti_request_take_output(g->t, &consumed, &output, NULL, TUTTI_FOREVER));
+    refused(c, invalid, "no request", tutti_cancel(g->t, consumed));
+    refused(c, invalid, "has finished", tutti_cancel(g->t, g->lent));
+    refused(c, invalid, "nothing to take",
+            tutti_request_take_output(g->t, &g->lent, &output, NULL, TUTTI_FOREVER));
+    if (c->size > 1) { /* else there is nobody to differ from */
+        refused(c, TUTTI_ERR_MISMATCH, "\"fails\"",
+                tutti_wait(g->t, &g->failed, TUTTI_FOREVER));
+    }
 }
-
-static tutti_status cancel_consumed(struct gone *g)
-{
-    return tutti_cancel(g->t, g->consumed);
-}
-
-static tutti_status cancel_done(struct gone *g)
-{
-    return tutti_cancel(g->t, g->lent);
-}
-
-static tutti_status take_lent(struct gone *g)
-{
-    void *output;
-
-    return tutti_request_take_output(g->t, &g->lent, &output, NULL, TUTTI_FOREVER);
-}
-
-static tutti_status wait_failed(struct gone *g)
-{
-    return tutti_wait(g->t, &g->failed, TUTTI_FOREVER);
-}
-
-static const struct refusal {
-    tutti_status (*call)(struct gone *g);
-    tutti_status want;
-    const char *words;
-} refusals[] = {
-    { sum_in_set, TUTTI_ERR_INVALID, "no process set" },
-    { join_set, TUTTI_ERR_INVALID, "no process set" },
-    { member_of_set, TUTTI_ERR_INVALID, "no process set" },
-    { register_in_set, TUTTI_ERR_INVALID, "process set" },
-    { submit_of_set, TUTTI_ERR_INVALID, "no registered tensor" },
-    { submit_unregistered, TUTTI_ERR_INVALID, "no registered tensor" },
-    { unregister_of_set, TUTTI_ERR_INVALID, "no registered tensor" },
-    { destroy_again, TUTTI_ERR_INVALID, "does not exist" },
-    { info_of_set, TUTTI_ERR_INVALID, "does not exist" },
-    { ranks_of_set, TUTTI_ERR_INVALID, "does not exist" },
-    { wait_consumed, TUTTI_ERR_INVALID, "no request" },
-    { wait_all_consumed, TUTTI_ERR_INVALID, "no request" },
-    { wait_stream_consumed, TUTTI_ERR_INVALID, "no request" },
-    { test_consumed, TUTTI_ERR_INVALID, "no request" },
-    { take_consumed, TUTTI_ERR_INVALID, "no request" },
-    { cancel_consumed, TUTTI_ERR_INVALID, "no request" },
-    { cancel_done, TUTTI_ERR_INVALID, "has finished" },
-    { take_lent, TUTTI_ERR_INVALID, "nothing to take" },
-    { wait_failed, TUTTI_ERR_MISMATCH, "\"fails\"" },
-};
 
 static tutti_status begin(
         struct gone *g, const char *name, int64_t count, tutti_request *request)
@@ -265,16 +196,8 @@ void suite_late(tutti *t, struct checks *c)
     destroy_set(&g, c);
     forget_names(&g, c);
     checks_step(c, "refusals");
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        if (refusals[i].call == wait_failed && c->size == 1) {
-            continue; /* there is nobody to differ from */
-        }
-        EXPECT_STATUS(c, refusals[i].want, refusals[i].call(&g));
-        if (!EXPECT(c, strstr(tutti_last_error(), refusals[i].words) != NULL)) {
-            (void)fprintf(stderr, "(not \"%s\": %s)\n", refusals[i].words,
-                    tutti_last_error());
-        }
-    }
+    of_the_set(&g, c);
+    of_requests(&g, c);
     take_owned(&g, c);
     EXPECT_OK(c, tutti_finalize(g.t));
 }

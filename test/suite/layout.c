@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "test/batch/pattern.h"
 #include "test/suite/buffer.h"
-#include "test/suite/pattern.h"
 #include "test/suite/suite.h"
 
 enum {

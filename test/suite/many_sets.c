@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/suite/operation.h"
+#include "test/batch/reference.h"
+#include "test/suite/flight.h"
 #include "test/suite/suite.h"
 
 enum {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/buffer.h"
 #include "test/suite/gpu.h"
 #include "test/suite/suite.h"

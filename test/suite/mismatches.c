@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "test/suite/operation.h"
+#include "test/suite/flight.h"
 #include "test/suite/suite.h"
 
 enum {

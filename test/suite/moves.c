@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "test/suite/operation.h"
+#include "test/suite/flight.h"
 #include "test/suite/suite.h"
 
 static struct operation broadcast_of(int i, size_t count, int root)

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "test/suite/operation.h"
+#include "test/suite/flight.h"
 
 enum {
     PROGRAM_RANKS_MAX = 64,
@@ -61,18 +61,7 @@ struct program {
 /** Makes a program for `world` ranks. */
 void program_make(struct program *program, uint64_t seed, int world);
 
-/**
- * Writes the inputs of all operations of a rank, one behind the other, to `arena`; NULL:
- * writes nothing.
- * @return their bytes
- */
-size_t program_fill(const struct program *program, int rank, char *arena);
-
-/**
- * Runs a program on this rank; every bit is checked.
- * @param arenas  [world] what program_fill() gave on each rank, however it came here
- */
-void program_run(tutti *t, struct checks *c, const struct program *program,
-        const char *const *arenas);
+/** Runs a program on this rank; every bit is checked. */
+void program_run(tutti *t, struct checks *c, const struct program *program);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * Random programs (program.h) on contexts of three kinds. Every rank makes the inputs
- * of the others itself. SUITE_PROGRAMS=COUNT runs more of them; a failure names the seed.
+ * Random programs (program.h) on contexts of three kinds. SUITE_PROGRAMS=COUNT runs more of
+ * them; a failure names the seed.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "test/batch/reference.h"
 #include "test/suite/program.h"
 #include "test/suite/suite.h"
 
@@ -16,20 +17,11 @@ static void run_one(tutti *t, struct checks *c, uint64_t seed)
 {
     static _Thread_local char step[64];
     struct program *program = must_alloc(1, sizeof *program);
-    char **arenas = must_alloc((size_t)c->size, sizeof *arenas);
 
     (void)snprintf(step, sizeof step, "random program, seed %d", (int)seed);
     checks_step(c, step);
     program_make(program, seed, c->size);
-    for (int r = 0; r < c->size; r++) {
-        arenas[r] = must_alloc(program_fill(program, r, NULL), 1);
-        (void)program_fill(program, r, arenas[r]);
-    }
-    program_run(t, c, program, (const char *const *)arenas);
-    for (int r = 0; r < c->size; r++) {
-        free(arenas[r]);
-    }
-    free(arenas);
+    program_run(t, c, program);
     free(program);
 }
 

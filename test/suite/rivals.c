@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/pattern.h"
+#include "test/batch/reference.h"
 #include "test/suite/buffer.h"
-#include "test/suite/pattern.h"
 #include "test/suite/suite.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/suite/operation.h"
+#include "test/suite/flight.h"
 #include "test/suite/suite.h"
 
 enum {

@@ -30,7 +30,6 @@ static const struct topic topics[] = {
     { "programs", suite_programs, NULL },
     { "bad_rows", suite_bad_rows, "calls that are refused, whatever the memory" },
     { "moves", suite_moves, NULL },
-    { "fusion", suite_fusion, NULL },
     { "layout", suite_layout, NULL },
     { "threads", suite_threads, NULL },
     { "rivals", suite_rivals, "threads and names, whatever the memory" },

@@ -2,22 +2,21 @@
  * The order of sums: data whose sums are inexact in float32, float64, float16 and bfloat16,
  * against the tree that docs/numerics.md describes, element by element. Whatever carries
  * and cuts the data, the bits are the same: backends, kernels, chunks, fusion, batches in
- * flight, memory that peers address and memory that they do not, sets whose order of ranks
- * is another. Says which combinations it has run.
+ * flight, memory that peers address and memory that they do not (buffer.h), sets whose order of
+ * ranks is another. Says which combinations it has run.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "test/suite/buffer.h"
-#include "test/suite/pattern.h"
+#include "test/suite/flight.h"
 #include "test/suite/suite.h"
 
 enum {
+    RANKS_MAX = 64,
     KINDS = 8,
     COUNTS = 3,
     TENSORS = KINDS * COUNTS,
-    GROUPS = 2
+    ROUNDS = 2 /* with other memory */
 };
 
 /** How sums are submitted: fused or not as it happens, each alone, or fused for sure. */
@@ -28,213 +27,50 @@ enum manner {
     MANNERS
 };
 
-/* Published in one step; fused; cut in chunks. */
-static const size_t counts[COUNTS] = { 37, 1500, 40009 };
-
-static const struct pattern patterns[KINDS] = {
-    { TUTTI_FLOAT32, TUTTI_SUM, 1 },
-    { TUTTI_FLOAT64, TUTTI_SUM, 2 },
-    { TUTTI_FLOAT16, TUTTI_SUM, 3 },
-    { TUTTI_BFLOAT16, TUTTI_SUM, 4 },
-    { TUTTI_FLOAT32, TUTTI_AVERAGE, 5 },
-    { TUTTI_FLOAT64, TUTTI_AVERAGE, 6 },
-    { TUTTI_FLOAT16, TUTTI_AVERAGE, 7 },
-    { TUTTI_BFLOAT16, TUTTI_AVERAGE, 8 },
-};
-
-/** Ranks that reduce together: the leaves of a tree, in this order. */
-struct group {
-    int *ranks; /* owned */
-    int size;
-    bool has_me;
-    tutti_process_set set; /* in the context in use */
-    char *want[KINDS]; /* one period of the results, by the definition; owned */
-};
-
-/** What all combinations have in common. */
-struct orders {
-    char *mine[KINDS]; /* one period of this rank's operands; owned */
-    struct group groups[GROUPS];
-};
-
 /** The parameters of a context. */
 struct combination {
     const char *backend, *kernels, *chunk_bytes, *fusion_bytes, *inflight;
 };
 
-struct tensor {
-    int kind;
-    size_t count;
-    void *data; /* reduced in place */
-    tutti_request request;
-};
-
-/* ------------------------------------------------- operands and results */
-
-static size_t element_bytes(int kind)
+/* Published in one step; fused; cut in chunks. */
+static struct operation sum_of(int i)
 {
-    return tutti_dtype_size(patterns[kind].dtype);
+    static const int64_t counts[COUNTS] = { 37, 1500, 40009 };
+    static const tutti_dtype dtypes[] = { TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_FLOAT16,
+        TUTTI_BFLOAT16 };
+
+    return (struct operation){ .collective = TUTTI_ALLREDUCE,
+        .pattern = { dtypes[i % 4], i / 4 % 2 == 0 ? TUTTI_SUM : TUTTI_AVERAGE,
+                (uint32_t)(1 + i % KINDS) },
+        .scales = { 1, 1 },
+        .count = counts[i / KINDS],
+        .row_count = 1,
+        .in_place = true };
 }
 
-/* All ranks; or from the last to the first, without the second when there are enough. */
-static void choose_ranks(struct group *group, int size, bool all)
+static void reduce_all(
+        tutti *t, struct checks *c, const struct crew *crew, enum manner manner)
 {
-    group->ranks = must_alloc((size_t)size, sizeof *group->ranks);
-    group->size = 0;
-    for (int i = 0; i < size; i++) {
-        const int rank = all ? i : size - 1 - i;
-
-        if (all || rank != 1 || size <= 3) {
-            group->ranks[group->size++] = rank;
-        }
-    }
-}
-
-static void orders_init(struct orders *orders, const struct checks *c)
-{
-    for (int kind = 0; kind < KINDS; kind++) {
-        orders->mine[kind] = must_alloc(PATTERN_PERIOD, element_bytes(kind));
-        pattern_fill(&patterns[kind], c->rank, orders->mine[kind], PATTERN_PERIOD);
-    }
-    for (int g = 0; g < GROUPS; g++) {
-        struct group *group = &orders->groups[g];
-
-        choose_ranks(group, c->size, g == 0);
-        group->has_me = g == 0 || c->rank != 1 || c->size <= 3;
-        for (int kind = 0; kind < KINDS; kind++) {
-            group->want[kind] = must_alloc(PATTERN_PERIOD, element_bytes(kind));
-            pattern_expect_of(&patterns[kind], group->ranks, group->size,
-                    (struct scales){ 1, 1 }, group->want[kind], PATTERN_PERIOD);
-        }
-    }
-}
-
-static void orders_fini(struct orders *orders)
-{
-    for (int kind = 0; kind < KINDS; kind++) {
-        free(orders->mine[kind]);
-        for (int g = 0; g < GROUPS; g++) {
-            free(orders->groups[g].want[kind]);
-        }
-    }
-    for (int g = 0; g < GROUPS; g++) {
-        free(orders->groups[g].ranks);
-    }
-}
-
-static size_t period_at(const struct tensor *tensor, size_t done)
-{
-    return tensor->count - done < PATTERN_PERIOD ? tensor->count - done
-                                                 : PATTERN_PERIOD;
-}
-
-static void fill(const struct orders *orders, const struct tensor *tensor)
-{
-    const size_t bytes = element_bytes(tensor->kind);
-
-    for (size_t done = 0; done < tensor->count; done += PATTERN_PERIOD) {
-        memcpy((char *)tensor->data + done * bytes, orders->mine[tensor->kind],
-                period_at(tensor, done) * bytes);
-    }
-}
-
-static bool is_right(const struct group *group, const struct tensor *tensor)
-{
-    const size_t bytes = element_bytes(tensor->kind);
-    bool right = true;
-
-    for (size_t done = 0; done < tensor->count; done += PATTERN_PERIOD) {
-        right = right &&
-                memcmp((const char *)tensor->data + done * bytes,
-                        group->want[tensor->kind],
-                        period_at(tensor, done) * bytes) == 0;
-    }
-    return right;
-}
-
-/* ------------------------------------------------------------- one context */
-
-static void tensors_init(
-        tutti *t, struct checks *c, struct tensor *tensors, bool is_shared)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        struct tensor *tensor = &tensors[i];
-        size_t bytes;
-
-        *tensor = (struct tensor){ .kind = i % KINDS, .count = counts[i / KINDS] };
-        bytes = tensor->count * element_bytes(tensor->kind);
-        if (is_shared) {
-            EXPECT_OK(c, tutti_alloc(t, bytes, TUTTI_HOST, &tensor->data));
-        } else {
-            tensor->data = must_alloc(bytes, 1);
-        }
-    }
-}
-
-static void tensors_fini(
-        tutti *t, struct checks *c, struct tensor *tensors, bool is_shared)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        if (is_shared) {
-            EXPECT_OK(c, tutti_free(t, tensors[i].data));
-        } else {
-            free(tensors[i].data);
-        }
-    }
-}
-
-static void submit(tutti *t, struct checks *c, const struct group *group, int i,
-        struct tensor *tensor)
-{
-    const struct pattern *pattern = &patterns[tensor->kind];
-    tutti_options options;
+    struct operation operations[TENSORS];
+    struct flight flights[TENSORS];
     char name[32];
 
-    tutti_options_default(&options);
-    options.process_set = group->set;
-    (void)snprintf(name, sizeof name, "sum %d", i);
-    EXPECT_OK(c,
-            tutti_allreduce_async(t, name, tensor->data, tensor->data,
-                    (int64_t)tensor->count, pattern->dtype, pattern->op, &options,
-                    &tensor->request));
-}
-
-static void reduce_all(tutti *t, struct checks *c, const struct orders *orders,
-        const struct group *group, struct tensor *tensors, enum manner manner)
-{
     if (manner == GROUPED) {
         EXPECT_OK(c, tutti_group_begin(t));
     }
     for (int i = 0; i < TENSORS; i++) {
-        fill(orders, &tensors[i]);
-        submit(t, c, group, i, &tensors[i]);
+        operations[i] = sum_of(i);
+        (void)snprintf(name, sizeof name, "sum %d", i);
+        flight_begin(t, c, &flights[i], &operations[i], crew, name);
         if (manner == ONE_BY_ONE) {
-            EXPECT_OK(c, tutti_wait(t, &tensors[i].request, TUTTI_FOREVER));
+            flight_end(t, c, &flights[i]);
         }
     }
     if (manner == GROUPED) {
         EXPECT_OK(c, tutti_group_end(t));
     }
     for (int i = 0; i < TENSORS && manner != ONE_BY_ONE; i++) {
-        EXPECT_OK(c, tutti_wait(t, &tensors[i].request, TUTTI_FOREVER));
-    }
-}
-
-static void verify(struct checks *c, const struct combination *how,
-        const struct group *group, const struct tensor *tensors, const char *when)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        const struct tensor *tensor = &tensors[i];
-
-        if (!EXPECT(c, is_right(group, tensor))) {
-            (void)fprintf(stderr,
-                    "%s of %zu %s over %d ranks, %s: backend %s, kernels %s, "
-                    "chunk_bytes %s, fusion_bytes %s, inflight %s\n",
-                    tutti_reduce_name(patterns[tensor->kind].op), tensor->count,
-                    tutti_dtype_name(patterns[tensor->kind].dtype), group->size, when,
-                    how->backend, how->kernels, how->chunk_bytes, how->fusion_bytes,
-                    how->inflight);
-        }
+        flight_end(t, c, &flights[i]);
     }
 }
 
@@ -244,52 +80,40 @@ static bool fuses(const struct combination *how)
 }
 
 /* A group is one batch whatever the fusion buffer holds, so none where none is fused. */
-static int manners_of(const struct combination *how)
-{
-    return fuses(how) ? MANNERS : GROUPED;
-}
-
 static int sums_of(const struct combination *how)
 {
-    return 2 * manners_of(how) * TENSORS;
+    return ROUNDS * (fuses(how) ? MANNERS : GROUPED) * TENSORS;
 }
 
-static void run_group(tutti *t, struct checks *c, const struct combination *how,
-        const struct orders *orders, const struct group *group)
+/* Returns the sums that this rank has taken part in. */
+static uint64_t run_crew(tutti *t, struct checks *c, const struct combination *how,
+        const struct crew *crew)
 {
-    static const char *const when[MANNERS][2] = {
-        { "together, private memory", "together, memory of tutti_alloc" },
-        { "one by one, private memory", "one by one, memory of tutti_alloc" },
-        { "in a group, private memory", "in a group, memory of tutti_alloc" }
-    };
-    struct tensor tensors[TENSORS];
+    if (crew->index < 0) {
+        return 0;
+    }
+    for (int i = 0; i < sums_of(how) / TENSORS; i++) {
+        reduce_all(t, c, crew, (enum manner)(i / ROUNDS));
+    }
+    return (uint64_t)sums_of(how);
+}
 
-    for (int is_shared = 0; is_shared < 2; is_shared++) {
-        tensors_init(t, c, tensors, is_shared != 0);
-        for (int manner = 0; manner < manners_of(how); manner++) {
-            reduce_all(t, c, orders, group, tensors, (enum manner)manner);
-            verify(c, how, group, tensors, when[manner][is_shared]);
+/* From the last to the first, without the second when there are enough. */
+static struct crew backwards(const struct checks *c, int *ranks)
+{
+    struct crew crew = { .world = ranks, .index = -1 };
+
+    for (int rank = c->size - 1; rank >= 0; rank--) {
+        if (rank != 1 || c->size <= 3) {
+            crew.index = rank == c->rank ? crew.size : crew.index;
+            ranks[crew.size++] = rank;
         }
-        tensors_fini(t, c, tensors, is_shared != 0);
     }
-}
-
-/* That the sums were fused, or not, as the combination says. */
-static void check_fusion(tutti *t, struct checks *c, const struct combination *how,
-        const struct orders *orders)
-{
-    tutti_stats stats = { .size = sizeof stats };
-    uint64_t sums = 0;
-
-    for (int g = 0; g < GROUPS; g++) {
-        sums += orders->groups[g].has_me ? (uint64_t)sums_of(how) : 0;
-    }
-    EXPECT_OK(c, tutti_stats_get(t, &stats));
-    EXPECT(c, fuses(how) ? stats.batches < sums : stats.batches >= sums);
+    return crew;
 }
 
 static void run_combination(
-        struct checks *c, struct orders *orders, const struct combination *how)
+        tutti *shared, struct checks *c, const struct combination *how)
 {
     /* Ranks in one process have but one data plane. */
     const struct setting settings[] = { { "kernels", how->kernels },
@@ -297,30 +121,27 @@ static void run_combination(
         { "inflight", how->inflight },
         { c->job->processes ? "backend" : NULL, how->backend }, { 0 } };
     tutti *t = job_open(c, settings);
+    tutti_stats stats = { .size = sizeof stats };
+    int ranks[2][RANKS_MAX];
+    const struct crew world = crew_of_world(c, ranks[0]);
+    struct crew other = backwards(c, ranks[1]);
+    const int failed = atomic_load(&c->failed);
+    uint64_t sums;
 
-    if (t == NULL) {
-        return;
-    }
-    orders->groups[0].set = TUTTI_WORLD;
-    EXPECT_OK(c,
-            tutti_process_set_create(t, orders->groups[1].ranks, orders->groups[1].size,
-                    &orders->groups[1].set));
-    for (int g = 0; g < GROUPS; g++) {
-        if (orders->groups[g].has_me) {
-            run_group(t, c, how, orders, &orders->groups[g]);
-        }
-    }
-    check_fusion(t, c, how, orders);
+    buffer_mix(t);
+    EXPECT_OK(c, tutti_process_set_create(t, other.world, other.size, &other.set));
+    sums = run_crew(t, c, how, &world) + run_crew(t, c, how, &other);
+    EXPECT_OK(c, tutti_stats_get(t, &stats));
+    EXPECT(c, fuses(how) ? stats.batches < sums : stats.batches >= sums);
+    buffer_mix(shared);
     EXPECT_OK(c, tutti_finalize(t));
-    if (c->rank == 0 && !c->list) {
+    if ((c->rank == 0 && !c->list) || atomic_load(&c->failed) != failed) {
         printf("    backend %s, kernels %s, chunk_bytes %s, fusion_bytes %s, inflight "
                "%s: %d sums\n",
                 how->backend, how->kernels, how->chunk_bytes, how->fusion_bytes,
-                how->inflight, GROUPS * sums_of(how));
+                how->inflight, 2 * sums_of(how));
     }
 }
-
-/* ------------------------------------------------------------ combinations */
 
 static bool has_kernels(const char *kernels)
 {
@@ -328,7 +149,7 @@ static bool has_kernels(const char *kernels)
 }
 
 /* All of them with each other; with more ranks, which take long, some, others by kernels. */
-static void run_backend(struct checks *c, struct orders *orders, const char *backend)
+static void run_backend(tutti *shared, struct checks *c, const char *backend)
 {
     static const char *const kernels[] = { "scalar", "avx2", "avx512", "neon" };
     static const char *const chunks[] = { "4k", "64k", "0" };
@@ -347,7 +168,7 @@ static void run_backend(struct checks *c, struct orders *orders, const char *bac
                 .fusion_bytes = fusions[i / 2 % 2],
                 .inflight = flights[i % 2] };
 
-            run_combination(c, orders, &how);
+            run_combination(shared, c, &how);
         }
     }
 }
@@ -363,17 +184,13 @@ static void choose_best_kernels(struct checks *c)
 
 void suite_trees(tutti *t, struct checks *c)
 {
-    struct orders orders = { 0 };
-
-    orders_init(&orders, c);
     if (!c->job->processes) {
-        run_backend(c, &orders, "in-process");
+        run_backend(t, c, "in-process");
     } else {
-        run_backend(c, &orders, "mpi");
+        run_backend(t, c, "mpi");
         if (tutti_node_count(t) == 1) {
-            run_backend(c, &orders, "shm");
+            run_backend(t, c, "shm");
         }
     }
     choose_best_kernels(c);
-    orders_fini(&orders);
 }

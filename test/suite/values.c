@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "test/batch/reference.h"
+#include "test/suite/flight.h"
 #include "test/suite/gpu.h"
-#include "test/suite/operation.h"
-#include "test/suite/reference.h"
 #include "test/suite/suite.h"
 
 static const tutti_dtype dtypes[] = { TUTTI_UINT8, TUTTI_INT8, TUTTI_UINT16,
@@ -179,7 +179,7 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
                              .n = c->size,
                              .inputs = inputs,
                              .ranks = ranks,
-                             .folds = suite_gpu_folds() },
+                             .folds = reference_folds() },
             expected, count);
     EXPECT_OK(c,
             tutti_allreduce(t, "specials", input.data, output.data, (int64_t)count,

@@ -15,6 +15,9 @@
 #include <cmocka.h>
 /* clang-format on */
 
+/** Fails the test unless a call gives TUTTI_OK. */
+#define assert_ok(call) assert_int_equal(call, TUTTI_OK)
+
 /** Has main() of unit_main.c run a test: UNIT_TEST(name) { ... }, in the order of the file. */
 #define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "test/batch/reference.h"
 #include "test/gpu/real/suite.h"
 #include "test/suite/buffer.h"
 

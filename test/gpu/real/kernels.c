@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
 #include "test/gpu/real/image.h"
 #include "test/gpusim/bodies.h"

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/reference.h"
 #include "test/gpu/real/suite.h"
-#include "test/suite/operation.h"
-#include "test/suite/reference.h"
+#include "test/suite/flight.h"
 
 enum {
     TENSORS = 3,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "test/unit/ops/half_reference.h"
+#include "test/batch/half_reference.h"
 
 /* The value of an element of any float; exact. */
 static double float_value(tutti_dtype dtype, const void *element)

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ops/reduce/half.h"
-#include "test/unit/ops/half_reference.h"
+#include "test/batch/half_reference.h"
 #include "test/unit/unit.h"
 
 static bool is_nan_of(const struct small_float *format, uint16_t bits)

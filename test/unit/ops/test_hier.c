@@ -11,11 +11,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/status.h"
 #include "ops/hier/hier.h"
-#include "ops/reduce/reduce.h"
+#include "test/batch/reference.h"
 #include "test/unit/ops/jobs.h"
-#include "test/unit/unit.h"
 
 /* The open fleet's: group of each world rank, and what each rank's backend stands on. */
 static int group_of[FLEET_RANKS_MAX];
@@ -108,7 +106,7 @@ static void observe(void)
 
 static void *ground_of(struct fleet *fleet, int rank)
 {
-    const struct trade_store *store = store_of(rank);
+    const struct batch_store *store = store_of(rank);
     struct hier_config *config = &grounds[rank];
 
     *config = (struct hier_config){ .inner = &inside,
@@ -133,6 +131,7 @@ static void open_groups(struct fleet *fleet, const char *digits)
     for (int rank = 0; rank < size; rank++) {
         group_of[rank] = digits[rank] - '0';
     }
+    (void)reference_set_groups(digits);
     observe();
     fleet_open_on(fleet, size, &op_hier, ground_of);
 }
@@ -140,6 +139,7 @@ static void open_groups(struct fleet *fleet, const char *digits)
 static void close_groups(struct fleet *fleet)
 {
     assert_int_equal(atomic_load(&running), 0);
+    (void)reference_set_groups(NULL);
     fleet_close(fleet);
 }
 
@@ -172,139 +172,80 @@ static int in_pieces_of_all(void **state)
     UNIT_TEST_SET_UPS(name, whole_of_all, whole, in_pieces, in_pieces_of_all)
 #define TOGETHER_ALL_TEST(name) UNIT_TEST_SET_UPS(name, whole_of_all, in_pieces_of_all)
 
-/* -------------------------------------------------------------- what is right */
+/* -------------------------------------------------------------------- jobs */
 
-static bool is_16_bit_float(tutti_dtype dtype)
+static bool groups_are_equal(const struct club *club)
 {
-    return dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16;
-}
+    int members[FLEET_RANKS_MAX] = { 0 };
 
-/* Members of the job that are in the group of its member `first`, that one at first. */
-static int group_members(const struct job *job, int first, int *members)
-{
-    const int *ranks = job->play.club->ranks;
-    int count = 0;
-
-    for (int m = 0; m < job->play.club->size; m++) {
-        if (group_of[ranks[m]] == group_of[ranks[first]]) {
-            members[count++] = m;
-        }
+    for (int m = 0; m < club->size; m++) {
+        members[group_of[club->ranks[m]]]++;
     }
-    return count;
-}
-
-/* One tree over each group, and one over what these give. */
-static void reduce_grouped(
-        const struct job *job, const void *const *operands, void *output, size_t count)
-{
-    const size_t bytes = count * tutti_dtype_size(job->dtype);
-    uint8_t *memory = mem_calloc(FLEET_RANKS_MAX, bytes + 1);
-    struct reduce_spec spec = { .dtype = job->dtype,
-        .op = job->op == TUTTI_AVERAGE ? TUTTI_SUM : job->op,
-        .divisor = 1,
-        .prescale = job->prescale,
-        .postscale = 1 };
-    const void *partials[FLEET_RANKS_MAX];
-    int groups = 0;
-
-    assert_non_null(memory);
-    for (int first = 0; first < job->play.club->size; first++) {
-        const void *own[FLEET_RANKS_MAX];
-        int members[FLEET_RANKS_MAX];
-        const int size = group_members(job, first, members);
-        void *to = memory + (size_t)groups * bytes;
-
-        for (int m = 0; m < size; m++) {
-            own[m] = operands[members[m]];
-        }
-        if (members[0] == first) {
-            reduce_tree(&spec, own, size, &to, 1, count);
-            partials[groups++] = to;
-        }
-    }
-    spec.op = job->op;
-    spec.divisor = job->play.club->size;
-    spec.prescale = 1;
-    spec.postscale = job->postscale;
-    reduce_tree(&spec, partials, groups, &output, 1, count);
-    mem_free(memory);
-}
-
-static bool groups_are_equal(const struct job *job)
-{
-    int members[FLEET_RANKS_MAX];
-    const int size = group_members(job, 0, members);
-
-    for (int m = 1; m < job->play.club->size; m++) {
-        if (group_members(job, m, members) != size) {
+    for (int m = 1; m < club->size; m++) {
+        if (members[group_of[club->ranks[m]]] != members[group_of[club->ranks[0]]]) {
             return false;
         }
     }
     return true;
 }
 
-/* -------------------------------------------------------------------- jobs */
-
 /* Any job that is taken. */
-static void randomise(struct job *job, uint64_t *random)
+static void choose(struct job *job, uint64_t *random)
 {
-    static const double scales[][2] = { { 1, 1 }, { 0.3, 1 }, { 1, 3 }, { -1.7, 0.4 } };
-    const uint64_t more = next_random(random);
+    static const struct scales scales[] = { { 1, 1 }, { 0.3, 1 }, { 1, 3 },
+        { -1.7, 0.4 } };
+    const uint64_t number = next_random(random);
+    struct batch_order *order = &job->order;
+    struct operation *o = &order->operation;
 
     job->backend = &op_hier;
-    job_randomise(job, random);
-    job->sizes_known = true;
-    if (job->op == TUTTI_AVERAGE && !dtype_is_float(job->dtype)) {
-        job->op = TUTTI_SUM;
+    *order = batch_order_random(job->play.club->size, number);
+    if (op_is_exchange(o->collective)) {
+        o->form = FORM_LISTED;
     }
-    if (dtype_is_float(job->dtype)) {
-        job->prescale = scales[more / 8 % 4][0];
-        job->postscale = scales[more / 8 % 4][1];
+    if (o->pattern.op == TUTTI_AVERAGE && !dtype_is_real(o->pattern.dtype)) {
+        o->pattern.op = TUTTI_SUM;
     }
-    if (more % 8 < 3) {
-        job->collective = TUTTI_ALLREDUCE;
-    } else if (more % 8 == 3) {
-        job->collective = TUTTI_BROADCAST;
-        job->in_place = true;
-        job->run_count = 1;
-    } else if (job->collective == TUTTI_REDUCESCATTER && !groups_are_equal(job)) {
-        job->collective = TUTTI_REDUCE;
+    if (dtype_is_real(o->pattern.dtype)) {
+        o->scales = scales[number >> 32 & 3];
     }
-    job->reduce = reduce_grouped;
+    if (o->collective == TUTTI_BROADCAST) {
+        o->in_place = true;
+        order->run_count = 1;
+    } else if (o->collective == TUTTI_REDUCESCATTER &&
+            !groups_are_equal(job->play.club)) {
+        o->collective = TUTTI_REDUCE;
+    }
 }
 
-static struct program program_random(const struct club *clubs, size_t club_count,
-        uint32_t lanes, uint64_t seed, bool is_flat)
+/* As one tree over all members. */
+static void expect_flat(const struct batch *batch, size_t run, void *output)
 {
-    struct program program = program_new(JOBS_MAX);
-    struct job *jobs = program.jobs;
-    uint64_t sequences[16][OP_LANES] = { 0 };
-    uint64_t random = seed;
+    const struct crew crew = batch_crew(batch);
+    const char *groups = reference_set_groups(NULL);
 
-    program.last_lane = lanes - 1;
-    for (size_t i = 0; i < program.count; i++) {
-        struct job *job = &jobs[i];
-
-        job->play.club = &clubs[next_random(&random) % club_count];
-        job->play.lane = (uint32_t)(next_random(&random) % lanes);
-        job->play.sequence = sequences[job->play.club->id][job->play.lane]++;
-        randomise(job, &random);
-        if (is_flat && !is_16_bit_float(job->dtype)) {
-            job->reduce = job_reduce_flat;
-        }
-        job_make(job);
-    }
-    return program;
+    operation_expect(&batch->memory[run].operation, &crew, NULL, output);
+    (void)reference_set_groups(groups);
 }
 
-static void run_groups(const char *digits, uint64_t seed, bool is_flat)
+static void choose_flat(struct job *job, uint64_t *random)
 {
-    const struct club all = club_of_all((int)strlen(digits));
+    choose(job, random);
+    if (tutti_dtype_size(job->order.operation.pattern.dtype) != 2 ||
+            !dtype_is_real(job->order.operation.pattern.dtype)) {
+        job->order.expect = expect_flat;
+    }
+}
+
+/* Random jobs on clubs of ranks in such groups. */
+static void run_random(const char *digits, const struct club *clubs, size_t count,
+        uint32_t lanes, uint64_t seed)
+{
     struct program program;
     struct fleet fleet;
 
     open_groups(&fleet, digits);
-    program = program_random(&all, 1, 1, seed, is_flat);
+    program = program_random(clubs, count, lanes, seed, choose);
     run_scheduled(&fleet, &program, seed);
     close_groups(&fleet);
 }
@@ -314,7 +255,14 @@ ALL_TEST(test_blocks_of_a_power_of_two_give_the_bits_of_one_tree)
     static const char *const groups[] = { "0011", "001122", "0000111", "00112" };
 
     for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        run_groups(groups[i], i + 1, true);
+        const struct club all = club_of_all((int)strlen(groups[i]));
+        struct program program;
+        struct fleet fleet;
+
+        open_groups(&fleet, groups[i]);
+        program = program_random(&all, 1, 1, i + 1, choose_flat);
+        run_scheduled(&fleet, &program, i + 1);
+        close_groups(&fleet);
     }
 }
 
@@ -324,7 +272,9 @@ ALL_TEST(test_groups_of_any_shape)
         "000111" };
 
     for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        run_groups(groups[i], i + 10, false);
+        const struct club all = club_of_all((int)strlen(groups[i]));
+
+        run_random(groups[i], &all, 1, 1, i + 10);
     }
 }
 
@@ -337,17 +287,8 @@ ALL_TEST(test_overlapping_sets)
     };
 
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        struct program program;
-        struct fleet fleet;
-
-        open_groups(&fleet, "012021");
-        program = program_random(clubs, 2, 1, seed, false);
-        run_scheduled(&fleet, &program, seed);
-        close_groups(&fleet);
-        open_groups(&fleet, "000111");
-        program = program_random(clubs, 3, 1, seed, false);
-        run_scheduled(&fleet, &program, seed);
-        close_groups(&fleet);
+        run_random("012021", clubs, 2, 1, seed);
+        run_random("000111", clubs, 3, 1, seed);
     }
 }
 
@@ -368,15 +309,16 @@ ALL_TEST(test_an_allgather_crosses_once)
         open_groups(&fleet, groups[i]);
         *job = (struct job){ .play = { .club = &all },
             .backend = &op_hier,
-            .collective = TUTTI_ALLGATHER,
-            .sizes_known = true,
-            .run_count = 3,
-            .most = 5000 };
+            .order = { .operation = { .collective = TUTTI_ALLGATHER,
+                               .form = FORM_LISTED,
+                               .is_sparse = true },
+                    .run_count = 3,
+                    .counts = { 5000, 5000, 5000 } } };
         job_make(job);
         for (int rank = 0; rank < size; rank++) {
             count = group_of[rank] < count ? count : group_of[rank] + 1;
-            for (size_t run = 0; run < job->run_count; run++) {
-                bytes += job->trades[rank].runs[run].sends[rank].bytes;
+            for (size_t run = 0; run < job->order.run_count; run++) {
+                bytes += job->batches[rank].runs[run].sends[rank].bytes;
             }
         }
         atomic_store(&crossed, 0);
@@ -405,7 +347,7 @@ ALL_TEST(test_ranks_may_be_left_out)
         for (size_t i = 0; i < program.count; i++) {
             jobs[i].play.club = &clubs[i < 5 ? 0 : i / 90 % 3];
             jobs[i].play.sequence = i;
-            randomise(&jobs[i], &random);
+            choose(&jobs[i], &random);
             job_make(&jobs[i]);
         }
         run_scheduled(&fleet, &program, seed);
@@ -422,13 +364,7 @@ ALL_TEST(test_lanes_do_not_wait_for_each_other)
     };
 
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        struct program program;
-        struct fleet fleet;
-
-        open_groups(&fleet, "0011");
-        program = program_random(clubs, 2, 3, seed, false);
-        run_scheduled(&fleet, &program, seed);
-        close_groups(&fleet);
+        run_random("0011", clubs, 2, 3, seed);
     }
 }
 
@@ -443,9 +379,8 @@ ALL_TEST(test_ranks_run_as_threads)
     struct fleet fleet;
 
     open_groups(&fleet, "00101");
-    program = program_random(clubs, 3, OP_LANES, 77, false);
-    fleet_run_threads(&fleet, &program);
-    program_end(&program);
+    program = program_random(clubs, 3, OP_LANES, 77, choose);
+    run_threads(&fleet, &program);
     close_groups(&fleet);
 }
 
@@ -456,27 +391,11 @@ static void sum_make(struct job *job, const struct club *club)
 {
     *job = (struct job){ .play = { .club = club },
         .backend = &op_hier,
-        .collective = TUTTI_ALLREDUCE,
-        .dtype = TUTTI_FLOAT32,
-        .prescale = 1,
-        .postscale = 1,
-        .run_count = 2,
-        .counts = { 2000, 2500 },
-        .reduce = reduce_grouped };
+        .order = { .operation = { .collective = TUTTI_ALLREDUCE,
+                           .pattern.dtype = TUTTI_FLOAT32 },
+                .run_count = 2,
+                .counts = { 2000, 2500 } } };
     job_make(job);
-}
-
-static void sum_free(struct job *job)
-{
-    for (int member = 0; member < job->play.club->size; member++) {
-        struct reduction *memory = &job->reductions[member];
-
-        for (size_t run = 0; run < job->run_count; run++) {
-            mem_free(memory->inputs[run]);
-            mem_free(memory->outputs[run]);
-        }
-        mem_free(memory->task);
-    }
 }
 
 /* Three of four ranks take `turns` steps each and give up. */
@@ -493,17 +412,17 @@ static void give_up_after(int turns)
             bool moved = false;
 
             if (turn == 0) {
-                assert_int_equal(job_start(&fleet, &job, member), TUTTI_OK);
+                assert_ok(job_start(&fleet, &job, member));
             } else {
                 assert_int_equal(job_step(&fleet, &job, member, &moved), TUTTI_AGAIN);
             }
         }
     }
     for (int member = 0; member < 3; member++) {
-        assert_true(op_hier.cancel(fleet.state[member], job_task(&job, member)));
+        assert_true(op_hier.cancel(fleet.state[member], job.batches[member].task));
     }
     close_groups(&fleet);
-    sum_free(&job);
+    job_free(&job);
 }
 
 TOGETHER_ALL_TEST(test_a_batch_is_given_up_in_any_stage)
@@ -539,13 +458,13 @@ TOGETHER_ALL_TEST(test_running_out_of_memory)
 
             mem_fail_at(0);
             assert_true(status == TUTTI_AGAIN || status == TUTTI_ERR_NO_MEMORY);
-            assert_true(op_hier.cancel(fleet.state[0], job_task(&job, 0)));
+            assert_true(op_hier.cancel(fleet.state[0], job.batches[0].task));
         } else {
             mem_fail_at(0);
             failed = true;
         }
         close_groups(&fleet);
-        sum_free(&job);
+        job_free(&job);
         assert_true(n < 40);
     }
 }

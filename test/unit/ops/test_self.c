@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "ops/reduce/reduce.h"
 #include "ops/self/self.h"
-#include "test/trade.h"
+#include "test/batch/batch.h"
 #include "test/unit/unit.h"
 
 static const int world_ranks[] = { 0, 1 };
@@ -23,9 +23,9 @@ static int run_to(tutti_status end, const struct op_batch *batch)
     int steps = 0;
 
     assert_non_null(task);
-    assert_int_equal(op_self.open(&env, &opened), TUTTI_OK);
+    assert_ok(op_self.open(&env, &opened));
     assert_true(op_self.accepts(opened, batch));
-    assert_int_equal(op_self.start(opened, task, batch), TUTTI_OK);
+    assert_ok(op_self.start(opened, task, batch));
     do {
         status = op_self.step(opened, task, &moved);
         assert_true(moved);
@@ -157,33 +157,35 @@ UNIT_TEST(test_exchanges_move_the_own_parts)
         TUTTI_GATHER, TUTTI_SCATTER };
 
     for (uint64_t i = 0; i < 48; i++) {
-        const struct trade_order order = { .set = &alone,
+        const struct batch_order order = { .set = &alone,
             .sequence = i,
-            .collective = exchanges[i % 4],
-            .run_count = 1 + i % 5,
-            .most = 700000,
-            .sizes_known = i % 3 != 0,
-            .in_place = i % 6 == 1 };
-        struct trade trade;
+            .operation = { .collective = exchanges[i % 4],
+                    .form = i % 3 == 0 ? FORM_UNKNOWN : FORM_LISTED,
+                    .is_sparse = true,
+                    .in_place = i % 6 == 1 },
+            .run_count = 1 + i % 3,
+            .counts = { 700000, 700000, 700000 } };
+        struct batch batch;
 
-        trade_make(&trade, &order, op_self.task_bytes);
-        (void)run(&trade.batch);
-        assert_null(trade_error(&trade));
-        trade_free(&trade);
+        batch_make(&batch, &order, op_self.task_bytes);
+        (void)run(&batch.op);
+        assert_null(batch_error(&batch));
+        batch_free(&batch);
     }
 }
 
 UNIT_TEST(test_a_failure_to_place_ends_the_batch)
 {
-    const struct trade_order order = {
-        .set = &alone, .collective = TUTTI_ALLGATHER, .run_count = 2, .most = 10
-    };
-    struct trade trade;
+    const struct batch_order order = { .set = &alone,
+        .operation = { .collective = TUTTI_ALLGATHER, .form = FORM_UNKNOWN },
+        .run_count = 2,
+        .counts = { 10, 10 } };
+    struct batch batch;
 
-    trade_make(&trade, &order, op_self.task_bytes);
-    trade.fail_place_at = 2;
-    (void)run_to(TUTTI_ERR_NO_MEMORY, &trade.batch);
-    trade_free(&trade);
+    batch_make(&batch, &order, op_self.task_bytes);
+    batch.fail_place_at = 2;
+    (void)run_to(TUTTI_ERR_NO_MEMORY, &batch.op);
+    batch_free(&batch);
 }
 
 UNIT_TEST(test_it_accepts_what_it_can_do)

@@ -1,14 +1,17 @@
 /*
  * Any collective as data.
  */
-#include "test/suite/operation.h"
+#include "test/batch/operation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/suite/gpu.h"
-#include "test/suite/reference.h"
+#include "test/batch/reference.h"
+
+enum {
+    SHORT = 40 /* rows of a short part, at most */
+};
 
 bool operation_reduces(const struct operation *o)
 {
@@ -46,13 +49,19 @@ int64_t operation_part_rows(const struct operation *o, int size, int from, int t
             o->collective != TUTTI_ALLGATHER && o->collective != TUTTI_GATHER;
     const uint64_t pair =
             (has_sender ? (uint64_t)from << 16 : 0) | (has_receiver ? (uint64_t)to : 0);
+    uint64_t most = (uint64_t)o->count;
+    uint64_t random;
 
     if (o->form == FORM_EQUAL) {
         return o->collective == TUTTI_REDUCESCATTER
-                ? tutti_part(o->count, size, to, NULL)
+                ? o->count / size + (to < o->count % size ? 1 : 0)
                 : o->count;
     }
-    return (int64_t)(pattern_mix(o->pattern.salt, pair) % (uint64_t)(o->count + 1));
+    random = pattern_mix(o->pattern.salt, pair);
+    if (o->is_sparse && random % 4 < 2) {
+        most = random % 4 == 0 || most < SHORT ? 0 : SHORT;
+    }
+    return (int64_t)((random >> 2) % (most + 1));
 }
 
 /* Rows in front of the part for, or from, a member. */
@@ -151,17 +160,14 @@ static bool nccl_reduces(const struct operation *o, const struct crew *crew)
             return false;
         }
     }
-    return suite_gpu_folds() && !o->is_on_host;
+    return reference_folds() && !o->is_on_host;
 }
 
-/* Over those that take part, in their order. */
+/* Elements [first, first + count) of inputs, over those that take part, in their order. */
 static void reduce_inputs(const struct operation *o, const struct crew *crew,
-        const void *const *inputs, void *output)
+        const void *const *inputs, size_t first, void *output, size_t count)
 {
-    const size_t bytes = operation_output_bytes(o, crew->size, crew->index);
-    const size_t offset = o->collective == TUTTI_REDUCESCATTER
-            ? (size_t)rows_before_to(o, crew->size, 0, crew->index) * row_bytes(o)
-            : 0;
+    const size_t offset = first * tutti_dtype_size(o->pattern.dtype);
     const void **present = must_alloc((size_t)crew->size, sizeof *present);
     int *ranks = must_alloc((size_t)crew->size, sizeof *ranks);
     struct reduction reduction = { .collective = o->collective,
@@ -180,9 +186,51 @@ static void reduce_inputs(const struct operation *o, const struct crew *crew,
             present[reduction.n++] = (const char *)inputs[i] + offset;
         }
     }
-    reference_reduce(&reduction, output, bytes / tutti_dtype_size(o->pattern.dtype));
+    reference_reduce(&reduction, output, count);
     free(ranks);
     free(present);
+}
+
+/* Which element of the inputs is the first of this member's output. */
+static size_t first_of(const struct operation *o, const struct crew *crew)
+{
+    return o->collective == TUTTI_REDUCESCATTER
+            ? (size_t)(rows_before_to(o, crew->size, 0, crew->index) * o->row_count)
+            : 0;
+}
+
+/* Elements of something periodic, of which one period is there, from element `at` on. */
+static void copy_periodic(const char *period, size_t length, size_t element, size_t at,
+        char *to, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const size_t left = (length - at % length) * element;
+        const size_t some = left < bytes - done ? left : bytes - done;
+
+        memcpy(to + done, period + at % length * element, some);
+        done += some;
+        at = 0;
+    }
+}
+
+/* Bytes of a member's input: as given, or, without inputs, as filled. */
+static void copy_input(const struct operation *o, const struct crew *crew,
+        const void *const *inputs, int from, size_t offset, char *to, size_t bytes)
+{
+    const size_t element = tutti_dtype_size(o->pattern.dtype);
+    char *period;
+
+    if (bytes == 0) {
+        return;
+    }
+    if (inputs != NULL) {
+        memcpy(to, (const char *)inputs[from] + offset, bytes);
+        return;
+    }
+    period = must_alloc(PATTERN_PERIOD, element);
+    pattern_fill(&o->pattern, crew->world[from], period, PATTERN_PERIOD);
+    copy_periodic(period, PATTERN_PERIOD, element, offset / element, to, bytes);
+    free(period);
 }
 
 /* The part of every sender, in their order. */
@@ -192,74 +240,58 @@ static void exchange_inputs(const struct operation *o, const struct crew *crew,
     const int n = crew->size;
     const int first = o->collective == TUTTI_SCATTER ? o->root : 0;
     const int last = o->collective == TUTTI_SCATTER ? o->root : n - 1;
+    const bool is_cut =
+            o->collective == TUTTI_SCATTER || o->collective == TUTTI_ALLTOALL;
 
-    if (o->collective == TUTTI_GATHER && crew->index != o->root) {
-        return;
-    }
     for (int from = first; from <= last; from++) {
-        const bool is_cut =
-                o->collective == TUTTI_SCATTER || o->collective == TUTTI_ALLTOALL;
         const size_t offset = is_cut
                 ? (size_t)rows_before_to(o, n, from, crew->index) * row_bytes(o)
                 : 0;
         const size_t bytes =
                 (size_t)operation_part_rows(o, n, from, crew->index) * row_bytes(o);
 
-        if (bytes > 0) {
-            memcpy(output, (const char *)inputs[from] + offset, bytes);
-        }
+        copy_input(o, crew, inputs, from, offset, output, bytes);
         output += bytes;
     }
+}
+
+/* Of reductions of what is filled one period is computed. */
+static void reduce_filled(
+        const struct operation *o, const struct crew *crew, char *output, size_t bytes)
+{
+    const size_t element = tutti_dtype_size(o->pattern.dtype);
+    const size_t all = operation_input_bytes(o, crew->size, crew->index) / element;
+    const size_t period = all < PATTERN_PERIOD ? all : PATTERN_PERIOD;
+    char *memory = must_alloc((size_t)crew->size + 1, period * element);
+    const void **inputs = must_alloc((size_t)crew->size, sizeof *inputs);
+
+    for (int i = 0; i < crew->size; i++) {
+        char *input = memory + ((size_t)i + 1) * period * element;
+
+        pattern_fill(&o->pattern, crew->world[i], input, period);
+        inputs[i] = input;
+    }
+    reduce_inputs(o, crew, inputs, 0, memory, period);
+    copy_periodic(memory, period, element, first_of(o, crew), output, bytes);
+    free(inputs);
+    free(memory);
 }
 
 void operation_expect(const struct operation *o, const struct crew *crew,
         const void *const *inputs, void *output)
 {
-    if (operation_reduces(o)) {
-        reduce_inputs(o, crew, inputs, output);
+    const size_t bytes = operation_output_bytes(o, crew->size, crew->index);
+
+    if (operation_reduces(o) && inputs == NULL) {
+        reduce_filled(o, crew, output, bytes);
+    } else if (operation_reduces(o)) {
+        reduce_inputs(o, crew, inputs, first_of(o, crew), output,
+                bytes / tutti_dtype_size(o->pattern.dtype));
     } else if (o->collective == TUTTI_BROADCAST) {
-        memcpy(output, inputs[o->root], whole_bytes(o));
-    } else {
+        copy_input(o, crew, inputs, o->root, 0, output, bytes);
+    } else if (bytes > 0) {
         exchange_inputs(o, crew, inputs, output);
     }
-}
-
-/* Of whole tensors one period is computed: the contents are periodic. */
-void operation_expect_filled(
-        const struct operation *o, const struct crew *crew, void *output)
-{
-    const size_t element = tutti_dtype_size(o->pattern.dtype);
-    void **inputs = must_alloc((size_t)crew->size, sizeof *inputs);
-    struct operation first = *o;
-
-    if (!operation_has_rows(o) && o->count > (int64_t)PATTERN_PERIOD) {
-        first.count = (int64_t)PATTERN_PERIOD;
-    }
-    for (int i = 0; i < crew->size; i++) {
-        const size_t bytes = operation_input_bytes(&first, crew->size, i);
-
-        inputs[i] = must_alloc(bytes, 1);
-        operation_fill(&first, crew->world[i], inputs[i], bytes);
-    }
-    operation_expect(&first, crew, (const void *const *)inputs, output);
-    if (!operation_has_rows(o)) {
-        pattern_repeat(output, element,
-                operation_output_bytes(o, crew->size, crew->index) / element);
-    }
-    for (int i = 0; i < crew->size; i++) {
-        free(inputs[i]);
-    }
-    free(inputs);
-}
-
-struct crew crew_of_world(const struct checks *c, int *ranks)
-{
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
-    }
-    return (struct crew){
-        .set = TUTTI_WORLD, .world = ranks, .size = c->size, .index = c->rank
-    };
 }
 
 /* ------------------------------------------------------------------- table */

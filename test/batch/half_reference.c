@@ -1,7 +1,7 @@
 /*
  * Conversions of the 16-bit floats, slow and by their definition.
  */
-#include "test/unit/ops/half_reference.h"
+#include "test/batch/half_reference.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
  * What an allreduce must give, slowly and by its definition: one element at a time, a
  * recursion over the canonical tree (or a fold, for device memory), every result rounded where the types say so.
  */
-#ifndef TUTTI_TEST_SUITE_REFERENCE_H
-#define TUTTI_TEST_SUITE_REFERENCE_H
+#ifndef TUTTI_TEST_BATCH_REFERENCE_H
+#define TUTTI_TEST_BATCH_REFERENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,6 +33,10 @@ struct reduction {
  */
 const char *reference_set_groups(const char *groups);
 
+/** Whether NCCL sums what this thread has, so that reductions fold (see above). */
+void reference_set_folds(bool folds);
+bool reference_folds(void);
+
 /** Writes count elements; a NaN comes without payload. */
 void reference_reduce(const struct reduction *reduction, void *output, size_t count);
 
@@ -47,6 +51,9 @@ void reference_store_real(tutti_dtype dtype, double value, void *element);
 
 /** Binary digits of a float type's fraction, the leading one included. */
 int reference_digits(tutti_dtype dtype);
+
+/** Zeroed memory; ends the program when there is none. */
+void *must_alloc(size_t count, size_t size);
 
 bool dtype_is_signed_integer(tutti_dtype dtype);
 /** float16, bfloat16, float32, float64. */

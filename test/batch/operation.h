@@ -1,9 +1,10 @@
 /*
- * Any collective as data: what it is given, what it must give back, and how it is called.
- * One table of operations then serves every test that mixes them.
+ * Any collective as data: what it is given and what it must give back. Threads and processes
+ * that drive a backend (batch.h) and programs of the public API (test/suite/flight.h) run the
+ * same operations and compare bits with the same reference.
  */
-#ifndef TUTTI_TEST_SUITE_OPERATION_H
-#define TUTTI_TEST_SUITE_OPERATION_H
+#ifndef TUTTI_TEST_BATCH_OPERATION_H
+#define TUTTI_TEST_BATCH_OPERATION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +12,7 @@
 
 #include <tutti/tutti.h>
 
-#include "test/suite/buffer.h"
-#include "test/suite/checks.h"
-#include "test/suite/pattern.h"
+#include "test/batch/pattern.h"
 
 /** How the sizes of parts are chosen and told. */
 enum operation_form {
@@ -32,6 +31,7 @@ struct operation {
                                at most); or all rows of an equal reducescatter      */
     int64_t row_count; /* elements of a row, where it works on rows            */
     enum operation_form form;
+    bool is_sparse; /* of parts that are not equal a quarter is empty, a quarter short */
     bool in_place; /* where input and output can be the same memory        */
     bool owns_output; /* the request allocates, where it can; not in place    */
     bool is_shaped; /* a shape of rows of `row_count` is given              */
@@ -46,17 +46,6 @@ struct crew {
     int size;
     int index; /* this rank's                                               */
     const bool *absent; /* [size] those that have joined; NULL: nobody               */
-};
-
-/** An operation on its way, with its memory. */
-struct flight {
-    const struct operation *operation; /* borrowed, as is the crew */
-    const struct crew *crew;
-    struct buffer input; /* empty when it is in place */
-    struct buffer output; /* empty when the request owns it */
-    size_t at; /* in place: where the smaller of the two lies in the other */
-    void *stream; /* with what the input is written, and submitted; NULL: none */
-    tutti_request request;
 };
 
 /** A short description: "sum of 3 float32 by reducescatter", and what else matters. */
@@ -80,47 +69,10 @@ void operation_fill(
 
 /**
  * The output of crew->index.
- * @param inputs  [crew->size] the input of each member
+ * @param inputs  [crew->size] the input of each member; NULL: those of operation_fill()
  */
 void operation_expect(const struct operation *o, const struct crew *crew,
         const void *const *inputs, void *output);
-
-/** As operation_expect(), with the inputs of operation_fill(). */
-void operation_expect_filled(
-        const struct operation *o, const struct crew *crew, void *output);
-
-/** Allocates and fills the memory. */
-void flight_prepare(
-        struct flight *f, const struct operation *o, const struct crew *crew);
-/** Submits by name. Lists and options are overwritten at once: they were copied. */
-tutti_status flight_submit(tutti *t, struct flight *f, const char *name);
-/** Registers the operation under a name. */
-tutti_status flight_register(
-        tutti *t, const struct flight *f, const char *name, tutti_tensor *tensor);
-/** Submits what was registered. */
-tutti_status flight_submit_registered(tutti *t, struct flight *f, tutti_tensor tensor);
-/** Prepares, submits and checks that this went well. */
-void flight_begin(tutti *t, struct checks *c, struct flight *f,
-        const struct operation *o, const struct crew *crew, const char *name);
-/** Waits, checks status and every bit, and frees the memory. */
-void flight_end(tutti *t, struct checks *c, struct flight *f);
-/**
- * As flight_end(), against another result.
- * @param expected  the bytes of the output
- */
-void flight_end_with(
-        tutti *t, struct checks *c, struct flight *f, const void *expected);
-/** Waits for an operation that fails: that is checked, and that its output is as before. */
-void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want);
-/** Frees the memory of what was not submitted. */
-void flight_fini(struct flight *f);
-
-/** Runs operations of the world, all in flight together; their descriptions are names. */
-void operations_run(
-        tutti *t, struct checks *c, const struct operation *operations, size_t count);
-
-/** The world as a crew; `ranks` is [size] of storage. */
-struct crew crew_of_world(const struct checks *c, int *ranks);
 
 /** Any legal operation, from a well mixed number. */
 struct operation operation_random(int size, uint64_t number);

@@ -7,17 +7,17 @@
  * Sums, products and quotients of float32 are computed in float64 and rounded: that is the
  * same as float32 arithmetic, because float64 has more than twice its digits.
  */
-#include "test/suite/reference.h"
+#include "test/batch/reference.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/suite/buffer.h"
-#include "test/unit/ops/half_reference.h"
+#include "test/batch/half_reference.h"
 
 /*
  * The group of each world rank; NULL: there are none. Of the whole process; where ranks are
@@ -30,11 +30,35 @@ const char *reference_set_groups(const char *groups)
     return atomic_exchange(&group_of, groups);
 }
 
+static _Thread_local bool folds_in_thread;
+
+void reference_set_folds(bool folds)
+{
+    folds_in_thread = folds;
+}
+
+bool reference_folds(void)
+{
+    return folds_in_thread;
+}
+
 /** A value on its way up the tree: real for floats, bits (two's complement) for others. */
 struct number {
     double real;
     uint64_t bits;
 };
+
+void *must_alloc(size_t count, size_t size)
+{
+    void *memory = calloc(count > 0 ? count : 1, size > 0 ? size : 1);
+
+    if (memory == NULL) {
+        (void)fprintf(
+                stderr, "no memory for a test: %zu times %zu bytes\n", count, size);
+        abort();
+    }
+    return memory;
+}
 
 bool dtype_is_signed_integer(tutti_dtype dtype)
 {
@@ -80,6 +104,8 @@ static struct number load(tutti_dtype dtype, const void *element)
     } else if (dtype_is_signed_integer(dtype) &&
             (number.bits >> (8 * bytes - 1)) != 0) {
         number.bits |= ~(UINT64_MAX >> (64 - 8 * bytes));
+    } else if (dtype == TUTTI_BOOL) {
+        number.bits = number.bits != 0;
     }
     return number;
 }
@@ -116,8 +142,9 @@ int reference_digits(tutti_dtype dtype)
 
 static bool is_less(tutti_dtype dtype, struct number a, struct number b)
 {
-    if (dtype_is_real(dtype)) {
-        return a.real < b.real;
+    if (dtype_is_real(dtype)) { /* -0 is below 0 */
+        return a.real < b.real ||
+                (a.real == b.real && signbit(a.real) != 0 && signbit(b.real) == 0);
     }
     return dtype_is_signed_integer(dtype) ? (int64_t)a.bits < (int64_t)b.bits
                                           : a.bits < b.bits;

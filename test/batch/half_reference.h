@@ -2,8 +2,8 @@
  * Conversions of the 16-bit floats, slow and by their definition: exact arithmetic in
  * double, one rounding to nearest even.
  */
-#ifndef TUTTI_TEST_UNIT_OPS_HALF_REFERENCE_H
-#define TUTTI_TEST_UNIT_OPS_HALF_REFERENCE_H
+#ifndef TUTTI_TEST_BATCH_HALF_REFERENCE_H
+#define TUTTI_TEST_BATCH_HALF_REFERENCE_H
 
 #include <stdint.h>
 

@@ -1,16 +1,21 @@
 /*
  * Contents of tensors.
  */
-#include "test/suite/pattern.h"
+#include "test/batch/pattern.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/suite/buffer.h"
-#include "test/suite/gpu.h"
-#include "test/suite/reference.h"
+#include "test/batch/reference.h"
+
+static bool is_exact;
+
+void pattern_set_exact(bool exact)
+{
+    is_exact = exact;
+}
 
 uint64_t pattern_mix(uint64_t a, uint64_t b)
 {
@@ -70,7 +75,9 @@ static void make_element(
     uint64_t bits = random;
 
     if (dtype_is_real(pattern->dtype)) {
-        reference_store_real(pattern->dtype, real_value(pattern, random), element);
+        reference_store_real(pattern->dtype,
+                is_exact ? (double)(1 + random % 3) : real_value(pattern, random),
+                element);
         return;
     }
     if (pattern->dtype == TUTTI_BOOL) {
@@ -122,7 +129,7 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
         .n = n,
         .inputs = inputs,
         .ranks = ranks,
-        .folds = suite_gpu_folds() };
+        .folds = reference_folds() };
 
     for (int i = 0; i < n; i++) {
         char *input = memory + (size_t)i * period * bytes;

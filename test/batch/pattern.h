@@ -4,9 +4,10 @@
  * index with a prime period, which no chunk or slice is a multiple of; so the expected
  * results of large tensors cost no more than those of small ones.
  */
-#ifndef TUTTI_TEST_SUITE_PATTERN_H
-#define TUTTI_TEST_SUITE_PATTERN_H
+#ifndef TUTTI_TEST_BATCH_PATTERN_H
+#define TUTTI_TEST_BATCH_PATTERN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,12 @@ struct pattern {
     tutti_reduce_op op;
     uint32_t salt; /* different for each tensor */
 };
+
+/**
+ * From now on floats are whole numbers from 1 to 3, or are not: then any order of few of them gives
+ * the same bits. Of the whole process.
+ */
+void pattern_set_exact(bool exact);
 
 /** A rank's input. Also for types that are only moved. */
 void pattern_fill(const struct pattern *pattern, int rank, void *data, size_t count);

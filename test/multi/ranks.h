@@ -1,0 +1,60 @@
+/*
+ * Ranks that are processes drive a backend through ops/op.h without the core: batches of any
+ * operation (test/batch), one or many at once, whose bits are compared when they are final.
+ */
+#ifndef TUTTI_TEST_MULTI_RANKS_H
+#define TUTTI_TEST_MULTI_RANKS_H
+
+#include <mpi.h>
+
+#include "base/config.h"
+#include "ops/op.h"
+#include "test/batch/batch.h"
+
+/** What a backend is opened with. */
+struct setup {
+    const struct op_backend *backend;
+    enum config_algorithm algorithm;
+    size_t gather_bytes;
+    size_t chunk_bytes;
+    size_t link_bytes; /* messages of a link between nodes; 0: there is none */
+    enum config_wire_dtype wire;
+};
+
+/** An open backend on this rank. */
+struct bench {
+    const struct op_backend *backend;
+    void *state;
+    struct config config;
+    struct op_env env;
+    MPI_Comm comms[OP_LANES]; /* duplicates of the world, owned */
+    int rank;
+    int size;
+    struct op_set world;
+    int identity[BATCH_RANKS_MAX]; /* world ranks of `world` */
+};
+
+void bench_open(struct bench *bench, const struct setup *setup);
+void bench_close(struct bench *bench);
+
+/** Makes the memory of a batch; starts nothing. */
+void bench_make(const struct bench *bench, struct batch *batch,
+        const struct batch_order *order);
+void bench_start(const struct bench *bench, struct batch *batch);
+/** Steps a batch until it is final, and returns how it ended. */
+tutti_status bench_wait(const struct bench *bench, struct batch *batch);
+/** Steps batches, in the order given, until all are final; checks and frees each. */
+void bench_finish(const struct bench *bench, struct batch *batches, int count);
+/** Makes, runs, checks and frees one batch. */
+void run_one(const struct bench *bench, const struct batch_order *order);
+
+/** Order number i of a mix, on a set. */
+typedef struct batch_order (*order_maker)(const struct op_set *set, int i);
+
+/**
+ * Rounds of all batches that there can be in flight; each rank starts lanes, and steps, in an
+ * order of its own.
+ */
+void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds);
+
+#endif
