@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "test/suite/buffer.h"
+#include "test/batch/reference.h"
 
 #define IMAGE_BYTES_MAX ((size_t)64 << 20)
 
