@@ -89,10 +89,11 @@ void observer_stats(const struct tutti *t, tutti_stats *stats)
 {
     const struct metrics *metrics = t->observer.metrics;
 
-    stats->completed = counter_get(&t->work.finished.ok) + counter_get(&metrics->streamed);
+    stats->completed =
+            counter_get(&t->work.finished.ok) + counter_get(&metrics->streamed);
     stats->failed = counter_get(&t->work.finished.failed);
-    stats->bytes =
-            counter_get(&t->work.finished.bytes) + counter_get(&metrics->streamed_bytes);
+    stats->bytes = counter_get(&t->work.finished.bytes) +
+            counter_get(&metrics->streamed_bytes);
     /* Last, so that it is not less than those that have ended. */
     stats->submitted = counter_get(&t->work.intake.count);
     stats->batches = counter_get(&metrics->batches);

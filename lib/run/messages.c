@@ -35,7 +35,8 @@ tutti_status messages_send(struct tutti *t, int to)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
     }
     observe_number(t, EVENT_MESSAGE_SENT, out->len);
-    return t->peers.transport.ops->send(t->peers.transport.state, to, out->data, out->len);
+    return t->peers.transport.ops->send(
+            t->peers.transport.state, to, out->data, out->len);
 }
 
 /* -------------------------------------------------------------- receiving */
