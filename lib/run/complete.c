@@ -7,7 +7,7 @@
 #include "observe/observe.h"
 #include "run/context.h"
 #include "run/persistent.h"
-#include "run/registration.h"
+#include "run/tensor_use.h"
 
 /* Lock held: the name of an operation of the pool can be used again. */
 static void free_name(struct tutti *t, const struct operation *operation)

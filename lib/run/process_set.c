@@ -12,7 +12,7 @@
 #include "run/context.h"
 #include "run/order.h"
 #include "run/persistent.h"
-#include "run/registration.h"
+#include "run/tensor_use.h"
 
 /* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
 #define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)

@@ -13,7 +13,7 @@
 #include "run/context.h"
 #include "run/failure.h"
 #include "run/persistent.h"
-#include "run/registration.h"
+#include "run/tensor_use.h"
 
 /* The first published size of tutti_options: smaller ones cannot be. */
 #define OPTIONS_SIZE_MIN (offsetof(tutti_options, user) + sizeof(void *))
