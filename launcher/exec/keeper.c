@@ -191,12 +191,10 @@ static tutti_status get_memory(const struct uplink *uplink, int *fd)
 
     while ((*fd = ask(&name, len)) < 0 && errno == ECONNREFUSED &&
             clock_ns() < deadline) {
-        if (!was_started) {
-            if (fork_apart() == 0) {
-                become_keeper(uplink);
-            }
-            was_started = true;
+        if (!was_started && fork_apart() == 0) {
+            become_keeper(uplink);
         }
+        was_started = true;
         clock_sleep_ns(PAUSE_NS);
     }
     return *fd >= 0 ? TUTTI_OK
