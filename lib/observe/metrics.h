@@ -46,7 +46,7 @@ struct op_device_counts {
 
 /** Batches of one collective, on one backend, of one class of sizes. */
 struct metrics_row {
-    _Atomic uint32_t key; /* metrics_key(); 0: it is free                            */
+    _Atomic uint32_t key; /* key_of() in metrics.c; 0: it is free                    */
     uint32_t padding;
     _Atomic uint64_t operations;
     _Atomic uint64_t bytes; /* of this rank's tensors                                */
