@@ -39,7 +39,7 @@ static int end(void **state)
     return fixture_end(state);
 }
 
-#define TEST(name) UNIT_TEST_WITH(name, begin, end)
+#define TEST(name) UNIT_TEST_ON(name, struct fixture *f, begin, end)
 
 static void copy(struct fixture *f, enum device_way way, struct device_event *after,
         struct device_event **done)
@@ -71,7 +71,6 @@ static unsigned char *bytes_of(int value)
 /* There and back, behind what the caller's stream does: the simulator sees any race. */
 TEST(test_copies_wait_for_events_and_are_waited_for)
 {
-    struct fixture *f = *state;
     const struct device gpu = gpu_device(f->gpu);
     const struct device *d = &gpu;
     struct device_event *written = NULL;
@@ -115,7 +114,6 @@ TEST(test_copies_wait_for_events_and_are_waited_for)
 /* What comes back does not queue behind what still waits for its tensors. */
 TEST(test_the_ways_do_not_wait_for_each_other)
 {
-    struct fixture *f = *state;
     const struct device gpu = gpu_device(f->gpu);
     const struct device *d = &gpu;
     struct device_event *written = NULL;
@@ -156,8 +154,6 @@ static tutti_status copy_two(struct fixture *f)
 
 TEST(test_an_error_before_the_first_copy_has_copied_nothing)
 {
-    struct fixture *f = *state;
-
     gpusim_fail("cuMemcpyDtoHAsync_v2", 1, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_NO_MEMORY);
     assert_error_has("cannot copy between host and device memory");
@@ -173,8 +169,6 @@ TEST(test_an_error_before_the_first_copy_has_copied_nothing)
 
 TEST(test_an_error_behind_the_first_copy_loses_the_device)
 {
-    struct fixture *f = *state;
-
     gpusim_fail("cuMemcpyDtoHAsync_v2", 2, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

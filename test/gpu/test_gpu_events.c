@@ -9,7 +9,6 @@
 
 GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
 
     gpusim_hold(f->stream);
@@ -23,7 +22,6 @@ GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
 
 GPU_TEST(test_a_stream_that_follows_waits)
 {
-    struct fixture *f = *state;
     struct gpu *gpu = f->gpu;
     struct device_event *first = NULL;
     struct device_event *second = NULL;
@@ -48,7 +46,6 @@ GPU_TEST(test_a_stream_that_follows_waits)
 
 GPU_TEST(test_events_are_used_again)
 {
-    struct fixture *f = *state;
     struct device_event *events[3];
     long created;
 
@@ -79,7 +76,6 @@ GPU_TEST(test_events_are_used_again)
 
 GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
 
     assert_ok(gpu_event_new(f->gpu, &event));
@@ -96,7 +92,6 @@ GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
 /* The caller's default streams, without any context of his on the thread. */
 GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
 {
-    struct fixture *f = *state;
     void *const streams[] = { NULL, CU_LEGACY_STREAM, CU_THREAD_STREAM };
 
     assert_int_equal(cuCtxSetCurrent(NULL), 0);
@@ -129,7 +124,6 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
 
 GPU_TEST(test_streams_of_other_devices_are_refused)
 {
-    struct fixture *f = *state;
     void *stream;
 
     (void)caller_enter(3);
@@ -143,7 +137,6 @@ GPU_TEST(test_streams_of_other_devices_are_refused)
 
 GPU_TEST(test_streams_of_other_contexts_are_refused)
 {
-    struct fixture *f = *state;
     void *context = NULL;
     void *stream;
 
@@ -159,7 +152,6 @@ GPU_TEST(test_streams_of_other_contexts_are_refused)
 
 GPU_TEST(test_streams_that_are_captured_are_refused)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
     void *graph = NULL;
 
@@ -177,7 +169,6 @@ GPU_TEST(test_streams_that_are_captured_are_refused)
 /* A blocking stream is captured: the legacy default stream cannot be used beside it. */
 GPU_TEST(test_the_default_stream_is_refused_beside_a_capture)
 {
-    struct fixture *f = *state;
     void *blocking = NULL;
     void *graph = NULL;
 
@@ -206,7 +197,6 @@ static void *poll(void *arg)
 
 GPU_TEST(test_polling_spoils_nobodys_capture)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     void *graph = NULL;
 
@@ -219,7 +209,6 @@ GPU_TEST(test_polling_spoils_nobodys_capture)
 
 GPU_TEST(test_a_lost_device_is_told_by_every_call)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
     struct device_event *other = NULL;
     enum op_space space = OP_DEVICE;

@@ -33,7 +33,6 @@ static void assert_refused(struct rig *rig, const char *wanted, const char *says
 
 GPU_TEST(test_an_open_gpu_has_all_it_needs)
 {
-    struct fixture *f = *state;
     struct gpu *gpu = f->gpu;
     int least = 0;
     int greatest = 0;

@@ -94,7 +94,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define TEST(name) UNIT_TEST_WITH(name, set_up, tear_down)
+#define TEST(name) UNIT_TEST_ON(name, struct stage *stage, set_up, tear_down)
 
 static tutti_options on_stream(void *stream)
 {
@@ -138,7 +138,6 @@ static void expect_wait(
 
 TEST(test_pending_issued_done)
 {
-    struct stage *stage = *state;
     tutti_request first;
     tutti_request second = TUTTI_REQUEST_NULL;
 
@@ -168,7 +167,6 @@ TEST(test_pending_issued_done)
 
 TEST(test_stream_waits)
 {
-    struct stage *stage = *state;
     tutti_stats stats = { .size = sizeof stats };
     tutti_request request;
 
@@ -197,7 +195,6 @@ TEST(test_stream_waits)
 /* Finalize waits for the device, also when all requests have gone to streams. */
 TEST(test_finalize_waits)
 {
-    struct stage *stage = *state;
     tutti_request requests[2];
 
     submit_issued(stage, "a", &requests[0]);
@@ -209,7 +206,6 @@ TEST(test_finalize_waits)
 /* What is batched together, and in a group, has one event: one wait of the stream. */
 TEST(test_group)
 {
-    struct stage *stage = *state;
     tutti_request requests[4] = { 0 };
     tutti_status statuses[4];
     const char *const names[] = { "a", "b", "c" };
@@ -239,7 +235,6 @@ TEST(test_group)
 
 TEST(test_stream_is_refused)
 {
-    struct stage *stage = *state;
     tutti_request requests[2] = { TUTTI_REQUEST_NULL, TUTTI_REQUEST_NULL };
     tutti_status statuses[2];
     float here[2] = { 1, 2 };
@@ -261,7 +256,6 @@ TEST(test_stream_is_refused)
 
 TEST(test_host_memory)
 {
-    struct stage *stage = *state;
     tutti_request request;
     float here[2] = { 1, 2 };
 
@@ -320,7 +314,6 @@ static void submit_called(struct stage *stage, const char *name, struct call *ca
 /* Callbacks come when the event has passed, in order. */
 TEST(test_callbacks)
 {
-    struct stage *stage = *state;
     struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct call first = { .calls = &calls, .number = 1 };
     struct call second = { .calls = &calls, .number = 2 };
@@ -345,7 +338,6 @@ TEST(test_callbacks)
 
 TEST(test_cancel)
 {
-    struct stage *stage = *state;
     tutti_request request;
 
     submit_issued(stage, "a", &request);
@@ -357,7 +349,6 @@ TEST(test_cancel)
 /* The planted bug: the stream does not wait, and the request is gone. */
 TEST(test_planted_bug)
 {
-    struct stage *stage = *state;
     tutti_request request;
 
     fake_gate(&stage->fake, true);
@@ -375,7 +366,6 @@ TEST(test_planted_bug)
 
 TEST(test_registered)
 {
-    struct stage *stage = *state;
     const tutti_options options = on_stream(&stage->stream);
     const tutti_tensor_desc desc = { .size = sizeof desc,
         .name = "r",
@@ -412,7 +402,6 @@ TEST(test_registered)
 
 TEST(test_two_spaces)
 {
-    struct stage *stage = *state;
     float here[COUNT] = { 0 };
     tutti_request request;
 
@@ -432,7 +421,6 @@ TEST(test_two_spaces)
 /* A refused submission gives its event back; tear_down() counts. */
 TEST(test_refusals)
 {
-    struct stage *stage = *state;
     tutti_request request;
     tutti_request other;
     tutti_options options = on_stream(&stage->stream);
@@ -462,7 +450,6 @@ TEST(test_refusals)
 
 TEST(test_memory)
 {
-    struct stage *stage = *state;
     void *memory = NULL;
     void *kept = NULL;
     tutti_request request;
@@ -482,13 +469,11 @@ TEST(test_memory)
 
 TEST(test_no_device)
 {
-    struct stage *stage = *state;
     struct stage bare = { .t = NULL };
     tutti_request request;
     float here[2] = { 1, 2 };
     void *memory;
 
-    (void)stage;
     fake_device_init(&bare.fake);
     bare.t = start(&bare, false);
     assert_int_equal(
@@ -504,7 +489,6 @@ TEST(test_no_device)
 /* The output of a request is where its input is, and can be taken once it is issued. */
 TEST(test_owned_output)
 {
-    struct stage *stage = *state;
     const int64_t rows[] = { 8 };
     int64_t rows_of = 0;
     void *output = NULL;
@@ -527,7 +511,6 @@ TEST(test_owned_output)
 /* Nobody knows the sizes: no backend of the device takes it, and the host's do. */
 TEST(test_staged)
 {
-    struct stage *stage = *state;
     tutti_stats stats = { .size = sizeof stats };
     float *output = fake_memory(&stage->fake, 8 * sizeof(float));
     tutti_request request;
@@ -544,7 +527,6 @@ TEST(test_staged)
 /* What is empty here may not be so elsewhere: addresses and streams are signs. */
 TEST(test_empty)
 {
-    struct stage *stage = *state;
     const int64_t none[] = { 0 };
     const tutti_options options = on_stream(&stage->stream);
     tutti_request request;
@@ -567,7 +549,6 @@ TEST(test_empty)
 
 TEST(test_removed_set)
 {
-    struct stage *stage = *state;
     tutti_options options = on_stream(&stage->stream);
     const int ranks[] = { 0 };
     tutti_process_set set;
@@ -588,7 +569,6 @@ TEST(test_removed_set)
 
 TEST(test_abort)
 {
-    struct stage *stage = *state;
     struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct call call = { .calls = &calls, .number = 1 };
     tutti_request gone;
@@ -644,7 +624,6 @@ static void expect_ended(struct stage *stage, tutti_request *request)
 /* A stream waits for nothing after a failure, the host for its memory. */
 TEST(test_abort_keeps)
 {
-    struct stage *stage = *state;
     tutti_request requests[4] = { TUTTI_REQUEST_NULL };
     tutti_status statuses[4];
 
@@ -673,7 +652,6 @@ TEST(test_abort_keeps)
 /* Their requests are left to tutti_finalize(), which waits for them. */
 TEST(test_abort_and_finalize)
 {
-    struct stage *stage = *state;
     tutti_request requests[2];
 
     submit_kept(stage, requests);
@@ -686,7 +664,6 @@ TEST(test_abort_and_finalize)
 /* Nobody has a request any more, and the device is lost: the next call says so. */
 TEST(test_lost)
 {
-    struct stage *stage = *state;
     tutti_request request;
     tutti_status status = TUTTI_OK;
 
@@ -770,7 +747,6 @@ static void start_waiter(struct stage *stage, struct waiter *waiter,
 /* The one that drives goes on for the host; the other one wakes up. */
 TEST(test_abort_wakes)
 {
-    struct stage *stage = *state;
     struct waiter host = { .racer.on_stream = false };
     struct waiter stream = { .racer.on_stream = true };
     tutti_request requests[2];
@@ -799,8 +775,6 @@ TEST(test_abort_wakes)
 /* Two threads wait for one request while the engine ends it: one has it. */
 TEST(test_same_request)
 {
-    struct stage *stage = *state;
-
     for (int i = 0; i < RACES; i++) {
         struct racer racers[2] = { { .stage = stage, .on_stream = true },
             { .stage = stage, .on_stream = i % 2 == 0 } };
@@ -830,7 +804,6 @@ TEST(test_same_request)
 /* The application hands over while the engine finds that the event has passed. */
 TEST(test_steps)
 {
-    struct stage *stage = *state;
     const char *const names[] = { "a", "b", "c", "d" };
     tutti_stats stats = { .size = sizeof stats };
 

@@ -113,7 +113,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define TEST(name) UNIT_TEST_WITH(name, set_up, tear_down)
+#define TEST(name) UNIT_TEST_ON(name, struct stage *stage, set_up, tear_down)
 
 static void on_done(void *user, tutti_status status, const char *message)
 {
@@ -150,8 +150,6 @@ static void submit(struct stage *stage, tutti_request *request)
 
 TEST(test_after_a_callback)
 {
-    struct stage *stage = *state;
-
     atomic_store(&stage->post.holds, true);
     submit(stage, NULL);
     await(&stage->called, 1);
@@ -160,7 +158,6 @@ TEST(test_after_a_callback)
 
 TEST(test_after_a_test)
 {
-    struct stage *stage = *state;
     tutti_request request;
     tutti_status status = TUTTI_AGAIN;
 
@@ -185,7 +182,6 @@ static void *let_go(void *user)
 /* The waiting thread itself stays until they have left. */
 TEST(test_before_a_wait_returns)
 {
-    struct stage *stage = *state;
     tutti_request request;
     pthread_t thread;
 
@@ -199,7 +195,6 @@ TEST(test_before_a_wait_returns)
 /* A context that has failed does not: it could be for ever. */
 TEST(test_not_after_a_failure)
 {
-    struct stage *stage = *state;
     tutti_request request;
 
     atomic_store(&stage->post.holds, true);

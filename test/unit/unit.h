@@ -30,6 +30,16 @@
     } \
     static void name(void **state __attribute__((unused)))
 
+/** The same; the body is given what the set-up made, as a parameter: UNIT_TEST_ON(name,
+ *  struct stage *stage, set_up, tear_down) { ... } */
+#define UNIT_TEST_ON(name, parameter, set_up, tear_down) \
+    static void name##_on(parameter); \
+    UNIT_TEST_WITH(name, set_up, tear_down) \
+    { \
+        name##_on(*state); \
+    } \
+    static void name##_on(parameter __attribute__((unused)))
+
 /** The same after each of these CMFixtureFunctions, in turn. */
 #define UNIT_TEST_SET_UPS(name, ...) \
     static void name(void **state); \

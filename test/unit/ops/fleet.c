@@ -131,11 +131,6 @@ static int member_of(const struct club *club, int rank)
     return -1;
 }
 
-uint64_t play_number(const struct play *play)
-{
-    return play->sequence * OP_LANES + play->lane;
-}
-
 /* No batch OP_INFLIGHT_MAX or more before it in the lane is in flight, as op.h promises. */
 static bool may_start(const struct program *program, size_t index, int rank)
 {
