@@ -12,11 +12,11 @@ GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
     struct device_event *event = NULL;
 
     gpusim_hold(f->stream);
-    assert_ok(gpu_record_caller(f->gpu, f->stream, &event));
+    ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &event));
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
     gpusim_release(f->stream);
     assert_passes(f->gpu, event);
-    assert_ok(gpu_passed(f->gpu, event));
+    ASSERT_OK(gpu_passed(f->gpu, event));
     gpu_event_release(f->gpu, event);
 }
 
@@ -29,11 +29,11 @@ GPU_TEST(test_a_stream_that_follows_waits)
     void *after = caller_stream();
 
     gpusim_hold(f->stream);
-    assert_ok(gpu_record_caller(gpu, f->stream, &first));
-    assert_ok(gpu_follow(gpu, gpu->streams[GPU_PACK], first));
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_PACK], &second));
-    assert_ok(gpu_follow_caller(gpu, after, second));
-    assert_ok(gpu_record_caller(gpu, after, &third));
+    ASSERT_OK(gpu_record_caller(gpu, f->stream, &first));
+    ASSERT_OK(gpu_follow(gpu, gpu->streams[GPU_PACK], first));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_PACK], &second));
+    ASSERT_OK(gpu_follow_caller(gpu, after, second));
+    ASSERT_OK(gpu_record_caller(gpu, after, &third));
     /* Events may go: the streams wait nevertheless. */
     gpu_event_release(gpu, first);
     gpu_event_release(gpu, second);
@@ -50,7 +50,7 @@ GPU_TEST(test_events_are_used_again)
     long created;
 
     for (int i = 0; i < 3; i++) {
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[i]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[i]));
     }
     for (int i = 0; i < 3; i++) {
         gpu_event_release(f->gpu, events[i]);
@@ -59,12 +59,12 @@ GPU_TEST(test_events_are_used_again)
     for (int i = 0; i < 100; i++) {
         struct device_event *held;
 
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[0]));
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[1]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[0]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[1]));
         held = events[0];
         gpu_event_hold(held);
         gpu_event_release(f->gpu, held);
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[2]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[2]));
         assert_ptr_not_equal(events[2], held); /* there is still a reference */
         for (int j = 0; j < 3; j++) {
             gpu_event_release(f->gpu, events[j]);
@@ -78,14 +78,14 @@ GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
 {
     struct device_event *event = NULL;
 
-    assert_ok(gpu_event_new(f->gpu, &event));
-    assert_ok(gpu_passed(f->gpu, event));
+    ASSERT_OK(gpu_event_new(f->gpu, &event));
+    ASSERT_OK(gpu_passed(f->gpu, event));
     gpusim_hold(f->gpu->streams[GPU_COPY]);
-    assert_ok(gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]));
+    ASSERT_OK(gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]));
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
     gpusim_release(f->gpu->streams[GPU_COPY]);
-    assert_ok(gpu_event_wait(f->gpu, event));
-    assert_ok(gpu_passed(f->gpu, event));
+    ASSERT_OK(gpu_event_wait(f->gpu, event));
+    ASSERT_OK(gpu_passed(f->gpu, event));
     gpu_event_release(f->gpu, event);
 }
 
@@ -98,8 +98,8 @@ GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
     for (size_t i = 0; i < 3; i++) {
         struct device_event *event = NULL;
 
-        assert_ok(gpu_record_caller(f->gpu, streams[i], &event));
-        assert_ok(gpu_follow_caller(f->gpu, streams[i], event));
+        ASSERT_OK(gpu_record_caller(f->gpu, streams[i], &event));
+        ASSERT_OK(gpu_follow_caller(f->gpu, streams[i], event));
         assert_passes(f->gpu, event);
         gpu_event_release(f->gpu, event);
     }
@@ -115,10 +115,10 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
     assert_null(event);
     assert_error_has("rank 5");
     assert_error_has(says);
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_COMM], &good));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_COMM], &good));
     assert_int_equal(gpu_follow_caller(gpu, stream, good), TUTTI_ERR_INVALID);
     assert_error_has(says);
-    assert_ok(gpu_alive(gpu));
+    ASSERT_OK(gpu_alive(gpu));
     gpu_event_release(gpu, good);
 }
 
@@ -161,7 +161,7 @@ GPU_TEST(test_streams_that_are_captured_are_refused)
         assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0); /* is still valid */
         assert_int_equal(cuGraphDestroy(graph), 0);
     }
-    assert_ok(gpu_record_caller(f->gpu, f->stream, &event));
+    ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &event));
     assert_passes(f->gpu, event);
     gpu_event_release(f->gpu, event);
 }
@@ -188,9 +188,9 @@ static void *poll(void *arg)
     struct fixture *f = arg;
     struct device_event *event = NULL;
 
-    assert_ok(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
+    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
     assert_passes(f->gpu, event);
-    assert_ok(gpu_event_wait(f->gpu, event));
+    ASSERT_OK(gpu_event_wait(f->gpu, event));
     gpu_event_release(f->gpu, event);
     return NULL;
 }
@@ -214,7 +214,7 @@ GPU_TEST(test_a_lost_device_is_told_by_every_call)
     enum op_space space = OP_DEVICE;
     int host = 0;
 
-    assert_ok(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
+    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
     gpusim_fail("cuEventQuery", 1, CU_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

@@ -249,7 +249,7 @@ static void assert_look_refused(
     assert_int_equal(gpu_memory_look(gpu, memory, bytes, &space), TUTTI_ERR_INVALID);
     assert_error_has("rank 5");
     assert_error_has(says);
-    assert_ok(gpu_alive(gpu));
+    ASSERT_OK(gpu_alive(gpu));
 }
 
 static void *driver_memory(size_t bytes)
@@ -351,7 +351,7 @@ GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
         assert_true(slabs[i]->bytes >= gpu->slab_bytes);
         assert_int_equal(slabs[i]->memory % 256, 0);
         assert_int_equal(cuMemsetD8Async(slabs[i]->memory, 1, 16, stream), 0);
-        assert_ok(gpu_record(gpu, stream, &events[i]));
+        ASSERT_OK(gpu_record(gpu, stream, &events[i]));
         gpu_slab_give(gpu, slabs[i], events[i]);
         gpu_event_release(gpu, events[i]);
     }
@@ -360,7 +360,7 @@ GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
     assert_ptr_equal(fifth, slabs[0]); /* the one that was given back first */
     assert_int_equal(/* a race, unless this waits */
             cuMemsetD8Async(fifth->memory, 2, 16, gpu->streams[GPU_PACK]), 0);
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_PACK], &after));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_PACK], &after));
     assert_int_equal(gpu_passed(gpu, after), TUTTI_AGAIN); /* but the stream does */
     gpusim_release(stream);
     assert_passes(gpu, after);

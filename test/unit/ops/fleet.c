@@ -59,7 +59,7 @@ static void open_all(struct fleet *fleet, int size, const struct op_backend *bac
             .native = native_of(fleet, rank),
             .wake = fleet_wake,
             .wake_user = fleet };
-        assert_ok(backend->open(&fleet->env[rank], &fleet->state[rank]));
+        ASSERT_OK(backend->open(&fleet->env[rank], &fleet->state[rank]));
     }
 }
 
@@ -170,7 +170,7 @@ static bool lane_turn(struct fleet *fleet, const struct program *program, uint32
             }
             --*starts;
             anything = true;
-            assert_ok(program->start(fleet, play, member));
+            ASSERT_OK(program->start(fleet, play, member));
         }
         assert_in_range(
                 program->step(fleet, play, member, &moved), TUTTI_OK, TUTTI_AGAIN);

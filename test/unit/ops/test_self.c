@@ -23,9 +23,9 @@ static int run_to(tutti_status end, const struct op_batch *batch)
     int steps = 0;
 
     assert_non_null(task);
-    assert_ok(op_self.open(&env, &opened));
+    ASSERT_OK(op_self.open(&env, &opened));
     assert_true(op_self.accepts(opened, batch));
-    assert_ok(op_self.start(opened, task, batch));
+    ASSERT_OK(op_self.start(opened, task, batch));
     do {
         status = op_self.step(opened, task, &moved);
         assert_true(moved);
