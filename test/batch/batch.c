@@ -338,7 +338,7 @@ static void make_run(struct batch *batch, size_t run)
     memory->operation.count =
             order->run_count > 0 ? order->counts[run] : order->operation.count;
     memory->operation.pattern.salt =
-            (uint32_t)pattern_mix(key, order->set->index * 64 + run);
+            (uint32_t)pattern_mix(key, (uint64_t)order->set->index * 64 + run);
     /* A batch is not empty, a run may be. */
     while (run == 0 && batch->op.collective == TUTTI_REDUCESCATTER &&
             input_bytes(batch, run) == 0) {

@@ -88,7 +88,8 @@ static void make_element(
     memcpy(element, &bits, tutti_dtype_size(pattern->dtype));
 }
 
-void pattern_repeat(void *data, size_t bytes, size_t count)
+/* Continues the first period of `count` elements of so many bytes to the end. */
+static void repeat(void *data, size_t bytes, size_t count)
 {
     char *elements = data;
 
@@ -112,15 +113,16 @@ void pattern_fill(const struct pattern *pattern, int rank, void *data, size_t co
     for (size_t i = 0; i < one_period(count); i++) {
         make_element(pattern, rank, i, (char *)data + i * bytes);
     }
-    pattern_repeat(data, bytes, count);
+    repeat(data, bytes, count);
 }
 
-void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
-        struct scales scales, void *data, size_t count)
+void pattern_expect(const struct pattern *pattern, int n, struct scales scales,
+        void *data, size_t count)
 {
     const size_t bytes = tutti_dtype_size(pattern->dtype);
     const size_t period = one_period(count);
     const void **inputs = must_alloc((size_t)n, sizeof *inputs);
+    int *ranks = must_alloc((size_t)n, sizeof *ranks);
     char *memory = must_alloc((size_t)n * period, bytes);
     const struct reduction reduction = { .dtype = pattern->dtype,
         .op = pattern->op,
@@ -134,25 +136,15 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
     for (int i = 0; i < n; i++) {
         char *input = memory + (size_t)i * period * bytes;
 
-        pattern_fill(pattern, ranks[i], input, period);
+        pattern_fill(pattern, i, input, period);
         inputs[i] = input;
-    }
-    reference_reduce(&reduction, data, period);
-    pattern_repeat(data, bytes, count);
-    free(inputs);
-    free(memory);
-}
-
-void pattern_expect(const struct pattern *pattern, int n, struct scales scales,
-        void *data, size_t count)
-{
-    int *ranks = must_alloc((size_t)n, sizeof *ranks);
-
-    for (int i = 0; i < n; i++) {
         ranks[i] = i;
     }
-    pattern_expect_of(pattern, ranks, n, scales, data, count);
+    reference_reduce(&reduction, data, period);
+    repeat(data, bytes, count);
+    free(inputs);
     free(ranks);
+    free(memory);
 }
 
 void pattern_shuffle(int *order, int n, uint64_t seed)

@@ -31,9 +31,6 @@ void pattern_set_exact(bool exact);
 /** A rank's input. Also for types that are only moved. */
 void pattern_fill(const struct pattern *pattern, int rank, void *data, size_t count);
 
-/** Continues the first period of `count` elements of so many bytes to the end. */
-void pattern_repeat(void *data, size_t bytes, size_t count);
-
 /** Scale factors of a reduction. */
 struct scales {
     double pre;
@@ -43,10 +40,6 @@ struct scales {
 /** The result of the reduction over the inputs of ranks 0 to n - 1. */
 void pattern_expect(const struct pattern *pattern, int n, struct scales scales,
         void *data, size_t count);
-
-/** As pattern_expect(), over a list of ranks. */
-void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
-        struct scales scales, void *data, size_t count);
 
 /** A well mixed number for anything that shall look random and be repeatable. */
 uint64_t pattern_mix(uint64_t a, uint64_t b);

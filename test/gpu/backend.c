@@ -65,7 +65,8 @@ void backend_meet_in_vain(struct backend_rank *r, const struct op_set *set)
     CHECK(meet(r, set, true) == TUTTI_ERR_SYSTEM);
 }
 
-tutti_status backend_step_until(struct backend_rank *r, void *task)
+/* Steps, until it is final. */
+static tutti_status step_until(struct backend_rank *r, void *task)
 {
     tutti_status status = TUTTI_AGAIN;
 
@@ -92,7 +93,7 @@ tutti_status backend_try_issue(
     batch->sequence = r->sequence++;
     CHECK(op_gpu.accepts(r->state, batch));
     CHECK(op_gpu.start(r->state, task, batch) == TUTTI_OK);
-    status = backend_step_until(r, task);
+    status = step_until(r, task);
     CHECK((status == TUTTI_OK) == (*event != NULL));
     mem_free(task);
     return status;

@@ -87,9 +87,6 @@ void backend_pass(struct backend_rank *r, struct device_event *event);
 /** Both. */
 void backend_do(struct backend_rank *r, struct op_batch *batch);
 
-/** Steps, until this is final. */
-tutti_status backend_step_until(struct backend_rank *r, void *task);
-
 void *backend_alloc(struct backend_rank *r, size_t bytes);
 void backend_write(struct backend_rank *r, void *to, const void *from, size_t bytes);
 void backend_read(struct backend_rank *r, void *to, const void *from, size_t bytes);

@@ -24,7 +24,7 @@ void rig_init(struct rig *rig)
     rig->log = (struct log){
         .callback = keep_line, .user = rig, .level = TUTTI_LOG_INFO, .rank = 5
     };
-    assert_ok(config_init(&rig->config));
+    ASSERT_OK(config_init(&rig->config));
     rig_set(rig, "cuda_library", GPUSIM_CUDA);
     rig_set(rig, "nccl_library", "no-such-nccl.so");
     rig_set(rig, "gpu_kernels", "/proc/self/exe");
@@ -37,7 +37,7 @@ void rig_fini(struct rig *rig)
 
 void rig_set(struct rig *rig, const char *name, const char *value)
 {
-    assert_ok(config_set(&rig->config, name, value, "test"));
+    ASSERT_OK(config_set(&rig->config, name, value, "test"));
 }
 
 struct gpu *rig_open(struct rig *rig)

@@ -53,7 +53,7 @@ struct fixture {
 };
 
 /** A test between fixture_begin() and fixture_end(), which sees whether anything is left. */
-#define GPU_TEST(name) UNIT_TEST_WITH(name, fixture_begin, fixture_end)
+#define GPU_TEST(name) UNIT_TEST_ON(name, struct fixture *f, fixture_begin, fixture_end)
 int fixture_begin(void **state);
 int fixture_end(void **state);
 

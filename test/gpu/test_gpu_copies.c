@@ -39,7 +39,7 @@ static int end(void **state)
     return fixture_end(state);
 }
 
-#define TEST(name) UNIT_TEST_WITH(name, begin, end)
+#define TEST(name) UNIT_TEST_ON(name, struct fixture *f, begin, end)
 
 static void copy(struct fixture *f, enum device_way way, struct device_event *after,
         struct device_event **done)
@@ -71,7 +71,6 @@ static unsigned char *bytes_of(int value)
 /* There and back, behind what the caller's stream does: the simulator sees any race. */
 TEST(test_copies_wait_for_events_and_are_waited_for)
 {
-    struct fixture *f = *state;
     const struct device gpu = gpu_device(f->gpu);
     const struct device *d = &gpu;
     struct device_event *written = NULL;
@@ -85,7 +84,7 @@ TEST(test_copies_wait_for_events_and_are_waited_for)
                 0);
         memset(host[i], 0xee, BYTES);
     }
-    assert_ok(d->record(d->state, f->stream, &written));
+    ASSERT_OK(d->record(d->state, f->stream, &written));
     copy(f, DEVICE_TO_HOST, written, &copied);
     assert_int_equal(d->passed(d->state, copied), TUTTI_AGAIN);
     gpusim_release(f->stream);
@@ -95,7 +94,7 @@ TEST(test_copies_wait_for_events_and_are_waited_for)
         memset(host[i], 0x40 + i, BYTES);
     }
     copy(f, HOST_TO_DEVICE, copied, &returned);
-    assert_ok(d->follow(d->state, f->stream, returned));
+    ASSERT_OK(d->follow(d->state, f->stream, returned));
     assert_int_equal(cuStreamSynchronize(f->stream), 0);
     for (int i = 0; i < COUNT; i++) {
         unsigned char read[BYTES];
@@ -115,7 +114,6 @@ TEST(test_copies_wait_for_events_and_are_waited_for)
 /* What comes back does not queue behind what still waits for its tensors. */
 TEST(test_the_ways_do_not_wait_for_each_other)
 {
-    struct fixture *f = *state;
     const struct device gpu = gpu_device(f->gpu);
     const struct device *d = &gpu;
     struct device_event *written = NULL;
@@ -130,9 +128,9 @@ TEST(test_the_ways_do_not_wait_for_each_other)
 
     memset(host[2], 1, BYTES);
     gpusim_hold(f->stream);
-    assert_ok(d->record(d->state, f->stream, &written));
-    assert_ok(d->copy(d->state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
-    assert_ok(d->copy(d->state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
+    ASSERT_OK(d->record(d->state, f->stream, &written));
+    ASSERT_OK(d->copy(d->state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
+    ASSERT_OK(d->copy(d->state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
     assert_passes(f->gpu, returned);
     assert_int_equal(d->passed(d->state, copied), TUTTI_AGAIN);
     gpusim_release(f->stream);
@@ -156,25 +154,21 @@ static tutti_status copy_two(struct fixture *f)
 
 TEST(test_an_error_before_the_first_copy_has_copied_nothing)
 {
-    struct fixture *f = *state;
-
     gpusim_fail("cuMemcpyDtoHAsync_v2", 1, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_NO_MEMORY);
     assert_error_has("cannot copy between host and device memory");
-    assert_ok(gpu_alive(f->gpu));
+    ASSERT_OK(gpu_alive(f->gpu));
     gpusim_fail("cuEventCreate", 1, CU_ERROR_OUT_OF_MEMORY);
     /* Spare events come before new ones: use them up. */
     for (int i = 0; i < 100 && copy_two(f) == TUTTI_OK; i++) {
-        assert_ok(gpu_alive(f->gpu));
+        ASSERT_OK(gpu_alive(f->gpu));
     }
     assert_error_has("cannot create an event");
-    assert_ok(gpu_alive(f->gpu));
+    ASSERT_OK(gpu_alive(f->gpu));
 }
 
 TEST(test_an_error_behind_the_first_copy_loses_the_device)
 {
-    struct fixture *f = *state;
-
     gpusim_fail("cuMemcpyDtoHAsync_v2", 2, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

@@ -9,21 +9,19 @@
 
 GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
 
     gpusim_hold(f->stream);
-    assert_ok(gpu_record_caller(f->gpu, f->stream, &event));
+    ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &event));
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
     gpusim_release(f->stream);
     assert_passes(f->gpu, event);
-    assert_ok(gpu_passed(f->gpu, event));
+    ASSERT_OK(gpu_passed(f->gpu, event));
     gpu_event_release(f->gpu, event);
 }
 
 GPU_TEST(test_a_stream_that_follows_waits)
 {
-    struct fixture *f = *state;
     struct gpu *gpu = f->gpu;
     struct device_event *first = NULL;
     struct device_event *second = NULL;
@@ -31,11 +29,11 @@ GPU_TEST(test_a_stream_that_follows_waits)
     void *after = caller_stream();
 
     gpusim_hold(f->stream);
-    assert_ok(gpu_record_caller(gpu, f->stream, &first));
-    assert_ok(gpu_follow(gpu, gpu->streams[GPU_PACK], first));
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_PACK], &second));
-    assert_ok(gpu_follow_caller(gpu, after, second));
-    assert_ok(gpu_record_caller(gpu, after, &third));
+    ASSERT_OK(gpu_record_caller(gpu, f->stream, &first));
+    ASSERT_OK(gpu_follow(gpu, gpu->streams[GPU_PACK], first));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_PACK], &second));
+    ASSERT_OK(gpu_follow_caller(gpu, after, second));
+    ASSERT_OK(gpu_record_caller(gpu, after, &third));
     /* Events may go: the streams wait nevertheless. */
     gpu_event_release(gpu, first);
     gpu_event_release(gpu, second);
@@ -48,12 +46,11 @@ GPU_TEST(test_a_stream_that_follows_waits)
 
 GPU_TEST(test_events_are_used_again)
 {
-    struct fixture *f = *state;
     struct device_event *events[3];
     long created;
 
     for (int i = 0; i < 3; i++) {
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[i]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[i]));
     }
     for (int i = 0; i < 3; i++) {
         gpu_event_release(f->gpu, events[i]);
@@ -62,12 +59,12 @@ GPU_TEST(test_events_are_used_again)
     for (int i = 0; i < 100; i++) {
         struct device_event *held;
 
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[0]));
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[1]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[0]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[1]));
         held = events[0];
         gpu_event_hold(held);
         gpu_event_release(f->gpu, held);
-        assert_ok(gpu_record_caller(f->gpu, f->stream, &events[2]));
+        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[2]));
         assert_ptr_not_equal(events[2], held); /* there is still a reference */
         for (int j = 0; j < 3; j++) {
             gpu_event_release(f->gpu, events[j]);
@@ -79,32 +76,30 @@ GPU_TEST(test_events_are_used_again)
 
 GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
 
-    assert_ok(gpu_event_new(f->gpu, &event));
-    assert_ok(gpu_passed(f->gpu, event));
+    ASSERT_OK(gpu_event_new(f->gpu, &event));
+    ASSERT_OK(gpu_passed(f->gpu, event));
     gpusim_hold(f->gpu->streams[GPU_COPY]);
-    assert_ok(gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]));
+    ASSERT_OK(gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]));
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
     gpusim_release(f->gpu->streams[GPU_COPY]);
-    assert_ok(gpu_event_wait(f->gpu, event));
-    assert_ok(gpu_passed(f->gpu, event));
+    ASSERT_OK(gpu_event_wait(f->gpu, event));
+    ASSERT_OK(gpu_passed(f->gpu, event));
     gpu_event_release(f->gpu, event);
 }
 
 /* The caller's default streams, without any context of his on the thread. */
 GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
 {
-    struct fixture *f = *state;
     void *const streams[] = { NULL, CU_LEGACY_STREAM, CU_THREAD_STREAM };
 
     assert_int_equal(cuCtxSetCurrent(NULL), 0);
     for (size_t i = 0; i < 3; i++) {
         struct device_event *event = NULL;
 
-        assert_ok(gpu_record_caller(f->gpu, streams[i], &event));
-        assert_ok(gpu_follow_caller(f->gpu, streams[i], event));
+        ASSERT_OK(gpu_record_caller(f->gpu, streams[i], &event));
+        ASSERT_OK(gpu_follow_caller(f->gpu, streams[i], event));
         assert_passes(f->gpu, event);
         gpu_event_release(f->gpu, event);
     }
@@ -120,16 +115,15 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
     assert_null(event);
     assert_error_has("rank 5");
     assert_error_has(says);
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_COMM], &good));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_COMM], &good));
     assert_int_equal(gpu_follow_caller(gpu, stream, good), TUTTI_ERR_INVALID);
     assert_error_has(says);
-    assert_ok(gpu_alive(gpu));
+    ASSERT_OK(gpu_alive(gpu));
     gpu_event_release(gpu, good);
 }
 
 GPU_TEST(test_streams_of_other_devices_are_refused)
 {
-    struct fixture *f = *state;
     void *stream;
 
     (void)caller_enter(3);
@@ -143,7 +137,6 @@ GPU_TEST(test_streams_of_other_devices_are_refused)
 
 GPU_TEST(test_streams_of_other_contexts_are_refused)
 {
-    struct fixture *f = *state;
     void *context = NULL;
     void *stream;
 
@@ -159,7 +152,6 @@ GPU_TEST(test_streams_of_other_contexts_are_refused)
 
 GPU_TEST(test_streams_that_are_captured_are_refused)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
     void *graph = NULL;
 
@@ -169,7 +161,7 @@ GPU_TEST(test_streams_that_are_captured_are_refused)
         assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0); /* is still valid */
         assert_int_equal(cuGraphDestroy(graph), 0);
     }
-    assert_ok(gpu_record_caller(f->gpu, f->stream, &event));
+    ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &event));
     assert_passes(f->gpu, event);
     gpu_event_release(f->gpu, event);
 }
@@ -177,7 +169,6 @@ GPU_TEST(test_streams_that_are_captured_are_refused)
 /* A blocking stream is captured: the legacy default stream cannot be used beside it. */
 GPU_TEST(test_the_default_stream_is_refused_beside_a_capture)
 {
-    struct fixture *f = *state;
     void *blocking = NULL;
     void *graph = NULL;
 
@@ -197,16 +188,15 @@ static void *poll(void *arg)
     struct fixture *f = arg;
     struct device_event *event = NULL;
 
-    assert_ok(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
+    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
     assert_passes(f->gpu, event);
-    assert_ok(gpu_event_wait(f->gpu, event));
+    ASSERT_OK(gpu_event_wait(f->gpu, event));
     gpu_event_release(f->gpu, event);
     return NULL;
 }
 
 GPU_TEST(test_polling_spoils_nobodys_capture)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     void *graph = NULL;
 
@@ -219,13 +209,12 @@ GPU_TEST(test_polling_spoils_nobodys_capture)
 
 GPU_TEST(test_a_lost_device_is_told_by_every_call)
 {
-    struct fixture *f = *state;
     struct device_event *event = NULL;
     struct device_event *other = NULL;
     enum op_space space = OP_DEVICE;
     int host = 0;
 
-    assert_ok(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
+    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
     gpusim_fail("cuEventQuery", 1, CU_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

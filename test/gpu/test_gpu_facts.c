@@ -43,7 +43,7 @@ static void add_view(struct gpu_view *all, const struct gpu_view *one)
         assert_int_equal(gpu_view_get(&in, &read), TUTTI_ERR_PROTOCOL);
     }
     wire_reader_init(&in, out.data, out.len);
-    assert_ok(gpu_view_get(&in, &read));
+    ASSERT_OK(gpu_view_get(&in, &read));
     gpu_view_merge(all, &read);
     wire_writer_fini(&out);
 }
@@ -76,7 +76,7 @@ static struct gpu_decision decide(
     for (int last_first = 0; last_first < 2; last_first++) {
         const struct gpu_view view = view_all(job, last_first != 0);
 
-        assert_ok(gpu_decide(&view, job->may_share, &decision));
+        ASSERT_OK(gpu_decide(&view, job->may_share, &decision));
         assert_int_equal(decision.verdict, verdict);
         if (strstr(decision.reason, says) == NULL) {
             fail_msg("\"%s\" is not in \"%s\"", says, decision.reason);
@@ -179,7 +179,7 @@ UNIT_TEST(test_facts_cross_the_wire_and_pieces_of_them_do_not)
     (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "why");
     gpu_facts_put(&out, &job.facts[1]);
     assert_false(out.failed);
-    assert_ok(gpu_facts_get(out.data, out.len, 1, &read));
+    ASSERT_OK(gpu_facts_get(out.data, out.len, 1, &read));
     assert_true(read.has_gpu && read.has_kernels);
     assert_int_equal(read.nccl_version, 22809);
     assert_int_equal(read.process, 101);

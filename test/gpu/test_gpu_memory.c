@@ -79,7 +79,6 @@ UNIT_TEST(test_pieces_follow_each_other_and_merge)
 
 GPU_TEST(test_memory_is_zeroed_aligned_and_side_by_side)
 {
-    struct fixture *f = *state;
     const size_t sizes[] = { 256, 1024, 300, 4, 1 * MIB, 0 };
     uint64_t expected = 0;
 
@@ -97,7 +96,6 @@ GPU_TEST(test_memory_is_zeroed_aligned_and_side_by_side)
 
 GPU_TEST(test_what_is_given_back_is_given_out_zeroed_again)
 {
-    struct fixture *f = *state;
     void *first = take(f->gpu, 4 * KIB);
     void *second = take(f->gpu, 4 * KIB);
     void *again = NULL;
@@ -114,8 +112,6 @@ GPU_TEST(test_what_is_given_back_is_given_out_zeroed_again)
 
 GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
 {
-    struct fixture *f = *state;
-
     for (int i = 0; i < GPU_ZERO; i++) {
         void *first = take(f->gpu, 4 * KIB);
         void *again;
@@ -139,7 +135,6 @@ GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
 /* Nothing is freed before the GPU is closed: that waits for all that is on the device. */
 GPU_TEST(test_the_driver_frees_nothing_while_the_gpu_is_open)
 {
-    struct fixture *f = *state;
     const long frees = gpusim_calls("cuMemFree_v2");
     void *pieces[64];
 
@@ -159,7 +154,6 @@ GPU_TEST(test_the_driver_frees_nothing_while_the_gpu_is_open)
 
 GPU_TEST(test_large_pieces_get_memory_of_their_own)
 {
-    struct fixture *f = *state;
     void *large = take(f->gpu, 20 * MIB + 1);
     struct gpu_stretch stretch;
 
@@ -176,7 +170,6 @@ GPU_TEST(test_large_pieces_get_memory_of_their_own)
 
 GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
 {
-    struct fixture *f = *state;
     void *memory;
 
     gpusim_limit_memory(1, 3 * MIB);
@@ -216,7 +209,6 @@ static nccl_result fake_free(void *memory)
 
 GPU_TEST(test_memory_of_nccl_is_preferred)
 {
-    struct fixture *f = *state;
     struct gpu_stretch stretch;
     void *memory;
 
@@ -257,7 +249,7 @@ static void assert_look_refused(
     assert_int_equal(gpu_memory_look(gpu, memory, bytes, &space), TUTTI_ERR_INVALID);
     assert_error_has("rank 5");
     assert_error_has(says);
-    assert_ok(gpu_alive(gpu));
+    ASSERT_OK(gpu_alive(gpu));
 }
 
 static void *driver_memory(size_t bytes)
@@ -270,7 +262,6 @@ static void *driver_memory(size_t bytes)
 
 GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 {
-    struct fixture *f = *state;
     static char fixed[64];
     char local[64];
     char *heap = malloc(64);
@@ -294,7 +285,6 @@ GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 
 GPU_TEST(test_device_memory_is_found_within_its_bounds)
 {
-    struct fixture *f = *state;
     char *memory = driver_memory(10 * KIB);
 
     assert_int_equal(where(f->gpu, memory, 10 * KIB), OP_DEVICE);
@@ -308,7 +298,6 @@ GPU_TEST(test_device_memory_is_found_within_its_bounds)
 
 GPU_TEST(test_own_memory_is_found_without_the_driver)
 {
-    struct fixture *f = *state;
     char *first = take(f->gpu, 1000);
     char *second = take(f->gpu, 1000);
     const long calls = gpusim_calls("cuPointerGetAttributes");
@@ -325,7 +314,6 @@ GPU_TEST(test_own_memory_is_found_without_the_driver)
 
 GPU_TEST(test_memory_of_others_is_refused)
 {
-    struct fixture *f = *state;
     void *context = NULL;
     void *memory;
 
@@ -348,7 +336,6 @@ GPU_TEST(test_memory_of_others_is_refused)
 
 GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
 {
-    struct fixture *f = *state;
     struct gpu *gpu = f->gpu;
     cu_stream stream = gpu->streams[GPU_UNPACK];
     struct gpu_slab *slabs[4];
@@ -364,7 +351,7 @@ GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
         assert_true(slabs[i]->bytes >= gpu->slab_bytes);
         assert_int_equal(slabs[i]->memory % 256, 0);
         assert_int_equal(cuMemsetD8Async(slabs[i]->memory, 1, 16, stream), 0);
-        assert_ok(gpu_record(gpu, stream, &events[i]));
+        ASSERT_OK(gpu_record(gpu, stream, &events[i]));
         gpu_slab_give(gpu, slabs[i], events[i]);
         gpu_event_release(gpu, events[i]);
     }
@@ -373,7 +360,7 @@ GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
     assert_ptr_equal(fifth, slabs[0]); /* the one that was given back first */
     assert_int_equal(/* a race, unless this waits */
             cuMemsetD8Async(fifth->memory, 2, 16, gpu->streams[GPU_PACK]), 0);
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_PACK], &after));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_PACK], &after));
     assert_int_equal(gpu_passed(gpu, after), TUTTI_AGAIN); /* but the stream does */
     gpusim_release(stream);
     assert_passes(gpu, after);
@@ -389,7 +376,6 @@ GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
 
 GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 {
-    struct fixture *f = *state;
     struct gpu_slab *small = gpu_slab_take(f->gpu, 1, f->gpu->streams[GPU_PACK]);
     const size_t more = small->bytes + 1;
     struct gpu_slab *large;
@@ -409,7 +395,6 @@ GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 
 GPU_TEST(test_pinned_memory_is_kept_for_the_next)
 {
-    struct fixture *f = *state;
     void *first = gpu_host_alloc(f->gpu, 100 * KIB);
     void *second = gpu_host_alloc(f->gpu, 100 * KIB);
     void *again;

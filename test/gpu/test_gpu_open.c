@@ -33,7 +33,6 @@ static void assert_refused(struct rig *rig, const char *wanted, const char *says
 
 GPU_TEST(test_an_open_gpu_has_all_it_needs)
 {
-    struct fixture *f = *state;
     struct gpu *gpu = f->gpu;
     int least = 0;
     int greatest = 0;
@@ -170,11 +169,11 @@ UNIT_TEST(test_without_a_gpu_there_is_a_reason_and_no_error)
 
     rig_init(&rig);
     rig_set(&rig, "cuda_library", "no-such-driver.so");
-    assert_ok(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu));
+    ASSERT_OK(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu));
     assert_null(gpu);
     assert_error_has("no-such-driver.so");
     rig_set(&rig, "gpu", "off");
-    assert_ok(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu));
+    ASSERT_OK(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu));
     assert_null(gpu);
     assert_error_has("gpu=off");
     gpu_close(NULL);
@@ -195,8 +194,8 @@ UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with_and_leaves_the_callers_con
     rig_fini(&rig);
     memset(&rig.config, 0xff, sizeof rig.config);
     assert_string_equal(gpu->config->cuda_library, GPUSIM_CUDA);
-    assert_ok(gpu_enter(gpu));
-    assert_ok(gpu_enter(gpu));
+    ASSERT_OK(gpu_enter(gpu));
+    ASSERT_OK(gpu_enter(gpu));
     gpu_leave(gpu);
     assert_int_equal(cuCtxGetCurrent(&current), 0);
     assert_ptr_equal(current, gpu->context);
@@ -220,7 +219,7 @@ static void try_reset(bool begins_again)
 
     rig_init(&rig);
     gpu = rig_open(&rig);
-    assert_ok(gpu_record(gpu, gpu->streams[GPU_COMM], &event));
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_COMM], &event));
     gpusim_reset(gpu->ordinal);
     if (begins_again) {
         assert_int_equal(cuDevicePrimaryCtxRetain(&context, gpu->ordinal), 0);

@@ -23,7 +23,7 @@ struct fake_follow {
 /** All of it under its lock. */
 struct fake_device {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* anything, for fake_await()                       */
+    pthread_cond_t changed; /* anything, for fake_await_issued()                */
     bool held; /* events do not pass                                           */
     bool gated; /* batches are not issued                                      */
     bool lost; /* passed() says so                                            */

@@ -58,21 +58,21 @@ UNIT_TEST(test_child_is_refused_and_parent_goes_on)
     tutti_request requests[RANKS];
     float values[RANKS];
 
-    assert_ok(tutti_init_local(RANKS, contexts, NULL));
+    ASSERT_OK(tutti_init_local(RANKS, contexts, NULL));
     for (int round = 0; round < 3; round++) {
         for (int r = 0; r < RANKS; r++) {
             values[r] = (float)(r + 1);
-            assert_ok(tutti_allreduce_async(contexts[r], "x", &values[r], &values[r], 1,
+            ASSERT_OK(tutti_allreduce_async(contexts[r], "x", &values[r], &values[r], 1,
                     TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[r]));
             fork_and_use(contexts[r], requests[r]);
         }
         for (int r = 0; r < RANKS; r++) {
-            assert_ok(tutti_wait(contexts[r], &requests[r], TUTTI_FOREVER));
+            ASSERT_OK(tutti_wait(contexts[r], &requests[r], TUTTI_FOREVER));
             assert_true(values[r] > 2.9f && values[r] < 3.1f);
         }
     }
     /* One thread cannot finalize two ranks that are well: it would wait in the first. */
-    assert_ok(tutti_abort(contexts[0], "end of the test"));
+    ASSERT_OK(tutti_abort(contexts[0], "end of the test"));
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(tutti_finalize(contexts[r]), TUTTI_ERR_CONTEXT_FAILED);
     }

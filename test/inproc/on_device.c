@@ -41,8 +41,8 @@ static tutti *start(struct stage *stage, bool has_device)
     struct context_spec spec = { 0 };
     tutti *t = NULL;
 
-    assert_ok(setup_begin(&spec, NULL, 0));
-    assert_ok(transport_inproc_open(1, &stage->bell, &transport));
+    ASSERT_OK(setup_begin(&spec, NULL, 0));
+    ASSERT_OK(transport_inproc_open(1, &stage->bell, &transport));
     spec.size = 1;
     spec.transport = transport;
     spec.bell = &stage->bell;
@@ -55,7 +55,7 @@ static tutti *start(struct stage *stage, bool has_device)
         spec.device = fake_device(&stage->fake);
     }
     assert_true(nodes_add(&spec.nodes, 0, 1));
-    assert_ok(context_create(&t, &spec));
+    ASSERT_OK(context_create(&t, &spec));
     return t;
 }
 
@@ -94,7 +94,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define TEST(name) UNIT_TEST_WITH(name, set_up, tear_down)
+#define TEST(name) UNIT_TEST_ON(name, struct stage *stage, set_up, tear_down)
 
 static tutti_options on_stream(void *stream)
 {
@@ -115,7 +115,7 @@ static tutti_status sum(struct stage *stage, const char *name, tutti_request *re
 
 static void submit(struct stage *stage, const char *name, tutti_request *request)
 {
-    assert_ok(sum(stage, name, request));
+    ASSERT_OK(sum(stage, name, request));
 }
 
 /* Issued, and held there. */
@@ -138,7 +138,6 @@ static void expect_wait(
 
 TEST(test_pending_issued_done)
 {
-    struct stage *stage = *state;
     tutti_request first;
     tutti_request second = TUTTI_REQUEST_NULL;
 
@@ -168,7 +167,6 @@ TEST(test_pending_issued_done)
 
 TEST(test_stream_waits)
 {
-    struct stage *stage = *state;
     tutti_stats stats = { .size = sizeof stats };
     tutti_request request;
 
@@ -180,28 +178,27 @@ TEST(test_stream_waits)
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 0);
     assert_true(request != TUTTI_REQUEST_NULL);
     fake_gate(&stage->fake, false);
-    assert_ok(tutti_wait_stream(stage->t, &request, &stage->other, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, &stage->other, TUTTI_FOREVER));
     assert_true(request == TUTTI_REQUEST_NULL);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
     assert_ptr_equal(stage->fake.follows[0].stream, &stage->other);
     /* The event has not passed, and the context goes on looking. */
     assert_true(context_has_work(stage->t));
-    assert_ok(tutti_stats_get(stage->t, &stats));
+    ASSERT_OK(tutti_stats_get(stage->t, &stats));
     assert_int_equal(stats.submitted, 1);
     assert_int_equal(stats.completed, 1);
     assert_int_equal(stats.bytes, COUNT * sizeof(float));
     assert_int_equal(stats.device_batches, 1);
-    assert_ok(tutti_wait_stream(stage->t, &request, &stage->other, 0));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, &stage->other, 0));
 }
 
 /* Finalize waits for the device, also when all requests have gone to streams. */
 TEST(test_finalize_waits)
 {
-    struct stage *stage = *state;
     tutti_request requests[2];
 
     submit_issued(stage, "a", &requests[0]);
-    assert_ok(tutti_wait_stream(stage->t, &requests[0], NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &requests[0], NULL, TUTTI_FOREVER));
     submit(stage, "b", &requests[1]);
     /* The rest is for tear_down(): it lets the events pass. */
 }
@@ -209,23 +206,22 @@ TEST(test_finalize_waits)
 /* What is batched together, and in a group, has one event: one wait of the stream. */
 TEST(test_group)
 {
-    struct stage *stage = *state;
     tutti_request requests[4] = { 0 };
     tutti_status statuses[4];
     const char *const names[] = { "a", "b", "c" };
 
     fake_hold(&stage->fake, true);
-    assert_ok(tutti_group_begin(stage->t));
+    ASSERT_OK(tutti_group_begin(stage->t));
     for (int i = 0; i < 3; i++) {
         const tutti_options options = on_stream(&stage->stream);
 
-        assert_ok(tutti_allreduce_async(stage->t, names[i], stage->tensor + 8 * i,
+        ASSERT_OK(tutti_allreduce_async(stage->t, names[i], stage->tensor + 8 * i,
                 stage->tensor + 8 * i, 8, TUTTI_FLOAT32, TUTTI_SUM, &options,
                 &requests[i]));
     }
     assert_int_equal(fake_made(&stage->fake), 0);
-    assert_ok(tutti_group_end(stage->t));
-    assert_ok(tutti_wait_stream_all(
+    ASSERT_OK(tutti_group_end(stage->t));
+    ASSERT_OK(tutti_wait_stream_all(
             stage->t, 4, requests, &stage->other, TUTTI_FOREVER, statuses));
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
     assert_int_equal(stage->fake.events_of_last, 1);
@@ -239,20 +235,19 @@ TEST(test_group)
 
 TEST(test_stream_is_refused)
 {
-    struct stage *stage = *state;
     tutti_request requests[2] = { TUTTI_REQUEST_NULL, TUTTI_REQUEST_NULL };
     tutti_status statuses[2];
     float here[2] = { 1, 2 };
 
     submit_issued(stage, "a", &requests[0]);
-    assert_ok(tutti_allreduce_async(stage->t, "host", here, here, 2, TUTTI_FLOAT32,
+    ASSERT_OK(tutti_allreduce_async(stage->t, "host", here, here, 2, TUTTI_FLOAT32,
             TUTTI_SUM, NULL, &requests[1]));
     stage->fake.foreign = &stage->other;
     assert_int_equal(tutti_wait_stream_all(stage->t, 2, requests, &stage->other,
                              TUTTI_FOREVER, statuses),
             TUTTI_ERR_INVALID);
     assert_int_equal(statuses[0], TUTTI_ERR_INVALID);
-    assert_ok(statuses[1]);
+    ASSERT_OK(statuses[1]);
     assert_true(requests[0] != TUTTI_REQUEST_NULL);
     assert_true(requests[1] == TUTTI_REQUEST_NULL);
     fake_hold(&stage->fake, false);
@@ -261,13 +256,12 @@ TEST(test_stream_is_refused)
 
 TEST(test_host_memory)
 {
-    struct stage *stage = *state;
     tutti_request request;
     float here[2] = { 1, 2 };
 
-    assert_ok(tutti_allreduce_async(
+    ASSERT_OK(tutti_allreduce_async(
             stage->t, "host", here, here, 2, TUTTI_FLOAT32, TUTTI_SUM, NULL, &request));
-    assert_ok(tutti_wait_stream(stage->t, &request, &stage->stream, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, &stage->stream, TUTTI_FOREVER));
     assert_int_equal(stage->fake.follow_count, 0);
     assert_int_equal(fake_made(&stage->fake), 0);
     request = 12345;
@@ -313,59 +307,56 @@ static void submit_called(struct stage *stage, const char *name, struct call *ca
 
     options.callback = note_call;
     options.user = call;
-    assert_ok(tutti_allreduce_async(stage->t, name, stage->tensor, stage->tensor, COUNT,
+    ASSERT_OK(tutti_allreduce_async(stage->t, name, stage->tensor, stage->tensor, COUNT,
             TUTTI_FLOAT32, TUTTI_SUM, &options, NULL));
 }
 
 /* Callbacks come when the event has passed, in order. */
 TEST(test_callbacks)
 {
-    struct stage *stage = *state;
     struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct call first = { .calls = &calls, .number = 1 };
     struct call second = { .calls = &calls, .number = 2 };
     tutti_request request;
 
     fake_hold(&stage->fake, true);
-    assert_ok(tutti_group_begin(stage->t));
+    ASSERT_OK(tutti_group_begin(stage->t));
     submit_called(stage, "a", &first);
     submit_called(stage, "b", &second);
-    assert_ok(tutti_group_end(stage->t));
+    ASSERT_OK(tutti_group_end(stage->t));
     fake_await_issued(&stage->fake, 1);
     submit(stage, "c", &request);
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
     assert_int_equal(calls_of(&calls), 0);
     fake_hold(&stage->fake, false);
     submit(stage, "c", &request);
     expect_wait(stage, &request, TUTTI_FOREVER, TUTTI_OK);
     assert_int_equal(calls_of(&calls), 2);
     assert_true(calls.order[0] == 1 && calls.order[1] == 2);
-    assert_ok(calls.status);
+    ASSERT_OK(calls.status);
 }
 
 TEST(test_cancel)
 {
-    struct stage *stage = *state;
     tutti_request request;
 
     submit_issued(stage, "a", &request);
-    assert_ok(tutti_cancel(stage->t, request));
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_cancel(stage->t, request));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
     assert_int_equal(tutti_cancel(stage->t, request), TUTTI_ERR_INVALID);
 }
 
 /* The planted bug: the stream does not wait, and the request is gone. */
 TEST(test_planted_bug)
 {
-    struct stage *stage = *state;
     tutti_request request;
 
     fake_gate(&stage->fake, true);
     submit(stage, "a", &request);
     assert_int_equal(tutti_fault_set("no such bug"), TUTTI_ERR_INVALID);
-    assert_ok(tutti_fault_set("wait_stream_before_issue"));
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
-    assert_ok(tutti_fault_set(NULL));
+    ASSERT_OK(tutti_fault_set("wait_stream_before_issue"));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_fault_set(NULL));
     assert_true(request == TUTTI_REQUEST_NULL);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 0);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.issued), 0);
@@ -375,7 +366,6 @@ TEST(test_planted_bug)
 
 TEST(test_registered)
 {
-    struct stage *stage = *state;
     const tutti_options options = on_stream(&stage->stream);
     const tutti_tensor_desc desc = { .size = sizeof desc,
         .name = "r",
@@ -387,7 +377,7 @@ TEST(test_registered)
     tutti_tensor tensor;
     tutti_request requests[3] = { 0 };
 
-    assert_ok(tutti_tensor_register(stage->t, &desc, &tensor));
+    ASSERT_OK(tutti_tensor_register(stage->t, &desc, &tensor));
     fake_hold(&stage->fake, true);
     for (int step = 0; step < 3; step++) {
         /* Those before are issued, and their requests are still there. */
@@ -398,21 +388,20 @@ TEST(test_registered)
         }
         assert_true(requests[step] != TUTTI_REQUEST_NULL);
     }
-    assert_ok(tutti_wait_stream_all(stage->t, 3, requests, NULL, TUTTI_FOREVER, NULL));
+    ASSERT_OK(tutti_wait_stream_all(stage->t, 3, requests, NULL, TUTTI_FOREVER, NULL));
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 3);
     stage->fake.foreign = &stage->stream;
     assert_int_equal(tutti_submit(stage->t, tensor, stage->tensor, stage->tensor,
                              TUTTI_NO_STEP, NULL, NULL, &requests[0]),
             TUTTI_ERR_INVALID);
     stage->fake.foreign = NULL;
-    assert_ok(tutti_tensor_unregister(stage->t, tensor));
+    ASSERT_OK(tutti_tensor_unregister(stage->t, tensor));
 }
 
 /* --------------------------------------------------------------------- places */
 
 TEST(test_two_spaces)
 {
-    struct stage *stage = *state;
     float here[COUNT] = { 0 };
     tutti_request request;
 
@@ -432,7 +421,6 @@ TEST(test_two_spaces)
 /* A refused submission gives its event back; tear_down() counts. */
 TEST(test_refusals)
 {
-    struct stage *stage = *state;
     tutti_request request;
     tutti_request other;
     tutti_options options = on_stream(&stage->stream);
@@ -447,12 +435,12 @@ TEST(test_refusals)
     fake_gate(&stage->fake, true);
     submit(stage, "a", &request);
     assert_int_equal(sum(stage, "a", &other), TUTTI_ERR_DUPLICATE);
-    assert_ok(tutti_group_begin(stage->t));
+    ASSERT_OK(tutti_group_begin(stage->t));
     submit(stage, "b", &other);
     stage->fake.full = true;
     assert_int_equal(tutti_group_end(stage->t), TUTTI_ERR_NO_MEMORY);
     stage->fake.full = false;
-    assert_ok(tutti_group_begin(stage->t));
+    ASSERT_OK(tutti_group_begin(stage->t));
     submit(stage, "b", &other);
     assert_int_equal(sum(stage, "a", &other), TUTTI_ERR_DUPLICATE);
     assert_int_equal(tutti_group_end(stage->t), TUTTI_ERR_DUPLICATE);
@@ -462,49 +450,45 @@ TEST(test_refusals)
 
 TEST(test_memory)
 {
-    struct stage *stage = *state;
     void *memory = NULL;
     void *kept = NULL;
     tutti_request request;
 
-    assert_ok(tutti_alloc(stage->t, 100, TUTTI_DEVICE, &memory));
-    assert_ok(tutti_alloc(stage->t, 0, TUTTI_DEVICE, &kept));
+    ASSERT_OK(tutti_alloc(stage->t, 100, TUTTI_DEVICE, &memory));
+    ASSERT_OK(tutti_alloc(stage->t, 0, TUTTI_DEVICE, &kept));
     assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 2);
     fake_hold(&stage->fake, true);
-    assert_ok(tutti_broadcast_async(
+    ASSERT_OK(tutti_broadcast_async(
             stage->t, "a", memory, 100, TUTTI_UINT8, 0, NULL, &request));
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
     assert_int_equal(stage->fake.follow_count, 1);
-    assert_ok(tutti_free(stage->t, memory));
+    ASSERT_OK(tutti_free(stage->t, memory));
     assert_int_equal(tutti_free(stage->t, memory), TUTTI_ERR_INVALID);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 1);
 }
 
 TEST(test_no_device)
 {
-    struct stage *stage = *state;
     struct stage bare = { .t = NULL };
     tutti_request request;
     float here[2] = { 1, 2 };
     void *memory;
 
-    (void)stage;
     fake_device_init(&bare.fake);
     bare.t = start(&bare, false);
     assert_int_equal(
             tutti_alloc(bare.t, 1, TUTTI_DEVICE, &memory), TUTTI_ERR_UNSUPPORTED);
     assert_non_null(strstr(tutti_last_error(), "rank 0 has no GPU"));
-    assert_ok(tutti_allreduce_async(
+    ASSERT_OK(tutti_allreduce_async(
             bare.t, "a", here, here, 2, TUTTI_FLOAT32, TUTTI_SUM, NULL, &request));
-    assert_ok(tutti_wait_stream(bare.t, &request, &bare.stream, TUTTI_FOREVER));
-    assert_ok(tutti_finalize(bare.t));
+    ASSERT_OK(tutti_wait_stream(bare.t, &request, &bare.stream, TUTTI_FOREVER));
+    ASSERT_OK(tutti_finalize(bare.t));
     fake_device_fini(&bare.fake);
 }
 
 /* The output of a request is where its input is, and can be taken once it is issued. */
 TEST(test_owned_output)
 {
-    struct stage *stage = *state;
     const int64_t rows[] = { 8 };
     int64_t rows_of = 0;
     void *output = NULL;
@@ -512,83 +496,79 @@ TEST(test_owned_output)
 
     fake_hold(&stage->fake, true);
     stage->tensor[3] = 4;
-    assert_ok(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 8, 1, rows,
+    ASSERT_OK(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 8, 1, rows,
             TUTTI_FLOAT32, NULL, &request));
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
     assert_true(request != TUTTI_REQUEST_NULL);
-    assert_ok(tutti_request_take_output(
+    ASSERT_OK(tutti_request_take_output(
             stage->t, &request, &output, &rows_of, TUTTI_FOREVER));
     assert_true(request == TUTTI_REQUEST_NULL && rows_of == 8);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 1);
     assert_true(((float *)output)[3] > 3);
-    assert_ok(tutti_free(stage->t, output));
+    ASSERT_OK(tutti_free(stage->t, output));
 }
 
 /* Nobody knows the sizes: no backend of the device takes it, and the host's do. */
 TEST(test_staged)
 {
-    struct stage *stage = *state;
     tutti_stats stats = { .size = sizeof stats };
     float *output = fake_memory(&stage->fake, 8 * sizeof(float));
     tutti_request request;
 
     stage->tensor[3] = 4;
-    assert_ok(tutti_gather_async(stage->t, "g", stage->tensor, output, 8, 1, NULL,
+    ASSERT_OK(tutti_gather_async(stage->t, "g", stage->tensor, output, 8, 1, NULL,
             TUTTI_FLOAT32, 0, NULL, &request));
     expect_wait(stage, &request, TUTTI_FOREVER, TUTTI_OK);
     assert_true(output[3] > 3);
-    assert_ok(tutti_stats_get(stage->t, &stats));
+    ASSERT_OK(tutti_stats_get(stage->t, &stats));
     assert_int_equal(stats.device_staged, 1);
 }
 
 /* What is empty here may not be so elsewhere: addresses and streams are signs. */
 TEST(test_empty)
 {
-    struct stage *stage = *state;
     const int64_t none[] = { 0 };
     const tutti_options options = on_stream(&stage->stream);
     tutti_request request;
 
     fake_gate(&stage->fake, true); /* no events of batches, only of what is submitted */
-    assert_ok(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 0, 1, none,
+    ASSERT_OK(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 0, 1, none,
             TUTTI_FLOAT32, NULL, &request));
     assert_int_equal(fake_made(&stage->fake), 1);
-    assert_ok(tutti_allgather_async(
+    ASSERT_OK(tutti_allgather_async(
             stage->t, "h", NULL, NULL, 0, 1, none, TUTTI_FLOAT32, &options, &request));
     assert_int_equal(fake_made(&stage->fake), 2);
-    assert_ok(tutti_allgather_async(
+    ASSERT_OK(tutti_allgather_async(
             stage->t, "i", NULL, NULL, 0, 1, none, TUTTI_FLOAT32, NULL, &request));
-    assert_ok(tutti_allreduce_async(stage->t, "j", NULL, NULL, 0, TUTTI_FLOAT32,
+    ASSERT_OK(tutti_allreduce_async(stage->t, "j", NULL, NULL, 0, TUTTI_FLOAT32,
             TUTTI_SUM, &options, &request));
-    assert_ok(tutti_barrier_async(stage->t, "k", &options, &request));
+    ASSERT_OK(tutti_barrier_async(stage->t, "k", &options, &request));
     assert_int_equal(fake_made(&stage->fake), 2);
     fake_gate(&stage->fake, false);
 }
 
 TEST(test_removed_set)
 {
-    struct stage *stage = *state;
     tutti_options options = on_stream(&stage->stream);
     const int ranks[] = { 0 };
     tutti_process_set set;
     tutti_request request;
 
-    assert_ok(tutti_process_set_create(stage->t, ranks, 1, &set));
+    ASSERT_OK(tutti_process_set_create(stage->t, ranks, 1, &set));
     options.process_set = set;
     fake_hold(&stage->fake, true);
-    assert_ok(tutti_allreduce_async(stage->t, "a", stage->tensor, stage->tensor, COUNT,
+    ASSERT_OK(tutti_allreduce_async(stage->t, "a", stage->tensor, stage->tensor, COUNT,
             TUTTI_FLOAT32, TUTTI_SUM, &options, &request));
     while (tutti_process_set_destroy(stage->t, set) != TUTTI_OK) {
         assert_int_equal(tutti_test(stage->t, &request), TUTTI_AGAIN);
     }
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
 }
 
 /* -------------------------------------------------------------------- failure */
 
 TEST(test_abort)
 {
-    struct stage *stage = *state;
     struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct call call = { .calls = &calls, .number = 1 };
     tutti_request gone;
@@ -597,11 +577,11 @@ TEST(test_abort)
     stage->is_failed = true;
     stage->fake.quits_needed = 3;
     submit_issued(stage, "a", &gone);
-    assert_ok(tutti_wait_stream(stage->t, &gone, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &gone, NULL, TUTTI_FOREVER));
     submit_issued(stage, "b", &waited);
     submit_called(stage, "c", &call);
     fake_await_issued(&stage->fake, 3);
-    assert_ok(tutti_abort(stage->t, "enough"));
+    ASSERT_OK(tutti_abort(stage->t, "enough"));
     /* Ended only when the backend has given up: three times it had not. */
     expect_wait(stage, &waited, TUTTI_FOREVER, TUTTI_ERR_CONTEXT_FAILED);
     assert_non_null(strstr(tutti_last_error(), "enough"));
@@ -644,18 +624,17 @@ static void expect_ended(struct stage *stage, tutti_request *request)
 /* A stream waits for nothing after a failure, the host for its memory. */
 TEST(test_abort_keeps)
 {
-    struct stage *stage = *state;
     tutti_request requests[4] = { TUTTI_REQUEST_NULL };
     tutti_status statuses[4];
 
     submit_kept(stage, requests + 1);
     requests[3] = requests[2];
     requests[2] = requests[1] + ((uint64_t)1 << 60); /* nobody's */
-    assert_ok(tutti_abort(stage->t, "enough"));
+    ASSERT_OK(tutti_abort(stage->t, "enough"));
     assert_int_equal(tutti_wait_stream_all(stage->t, 4, requests, &stage->other,
                              TUTTI_FOREVER, statuses),
             TUTTI_ERR_CONTEXT_FAILED);
-    assert_ok(statuses[0]);
+    ASSERT_OK(statuses[0]);
     assert_int_equal(statuses[1], TUTTI_ERR_CONTEXT_FAILED);
     assert_int_equal(statuses[2], TUTTI_ERR_INVALID);
     assert_int_equal(statuses[3], TUTTI_ERR_CONTEXT_FAILED);
@@ -673,11 +652,10 @@ TEST(test_abort_keeps)
 /* Their requests are left to tutti_finalize(), which waits for them. */
 TEST(test_abort_and_finalize)
 {
-    struct stage *stage = *state;
     tutti_request requests[2];
 
     submit_kept(stage, requests);
-    assert_ok(tutti_abort(stage->t, "enough"));
+    ASSERT_OK(tutti_abort(stage->t, "enough"));
     expect_kept(stage, &requests[0]);
     expect_kept(stage, &requests[1]);
     fake_need_quits(&stage->fake, fake_get(&stage->fake, &stage->fake.quits) + 100);
@@ -686,13 +664,12 @@ TEST(test_abort_and_finalize)
 /* Nobody has a request any more, and the device is lost: the next call says so. */
 TEST(test_lost)
 {
-    struct stage *stage = *state;
     tutti_request request;
     tutti_status status = TUTTI_OK;
 
     stage->is_failed = true;
     submit_issued(stage, "a", &request);
-    assert_ok(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait_stream(stage->t, &request, NULL, TUTTI_FOREVER));
     (void)pthread_mutex_lock(&stage->fake.lock);
     stage->fake.lost = true;
     (void)pthread_mutex_unlock(&stage->fake.lock);
@@ -770,7 +747,6 @@ static void start_waiter(struct stage *stage, struct waiter *waiter,
 /* The one that drives goes on for the host; the other one wakes up. */
 TEST(test_abort_wakes)
 {
-    struct stage *stage = *state;
     struct waiter host = { .racer.on_stream = false };
     struct waiter stream = { .racer.on_stream = true };
     tutti_request requests[2];
@@ -780,7 +756,7 @@ TEST(test_abort_wakes)
     stream.racer.request = requests[1];
     start_waiter(stage, &host, is_driven);
     start_waiter(stage, &stream, has_sleeper);
-    assert_ok(tutti_abort(stage->t, "enough"));
+    ASSERT_OK(tutti_abort(stage->t, "enough"));
     while (!atomic_load(&stream.ended)) {
         clock_sleep_ns(100000);
     }
@@ -799,8 +775,6 @@ TEST(test_abort_wakes)
 /* Two threads wait for one request while the engine ends it: one has it. */
 TEST(test_same_request)
 {
-    struct stage *stage = *state;
-
     for (int i = 0; i < RACES; i++) {
         struct racer racers[2] = { { .stage = stage, .on_stream = true },
             { .stage = stage, .on_stream = i % 2 == 0 } };
@@ -830,7 +804,6 @@ TEST(test_same_request)
 /* The application hands over while the engine finds that the event has passed. */
 TEST(test_steps)
 {
-    struct stage *stage = *state;
     const char *const names[] = { "a", "b", "c", "d" };
     tutti_stats stats = { .size = sizeof stats };
 
@@ -841,15 +814,15 @@ TEST(test_steps)
             submit(stage, names[i], &requests[i]);
         }
         if (step % 2 == 0) {
-            assert_ok(tutti_wait_stream_all(
+            ASSERT_OK(tutti_wait_stream_all(
                     stage->t, 4, requests, NULL, TUTTI_FOREVER, NULL));
         } else {
-            assert_ok(tutti_wait_stream_all(
+            ASSERT_OK(tutti_wait_stream_all(
                     stage->t, 3, requests, NULL, TUTTI_FOREVER, NULL));
             expect_wait(stage, &requests[3], TUTTI_FOREVER, TUTTI_OK);
         }
     }
-    assert_ok(tutti_stats_get(stage->t, &stats));
+    ASSERT_OK(tutti_stats_get(stage->t, &stats));
     assert_int_equal(stats.completed, 4 * RACES);
     assert_int_equal(stats.bytes, 4 * RACES * COUNT * sizeof(float));
 }

@@ -82,7 +82,7 @@ UNIT_TEST(test_a_steady_state_asks_nothing)
     struct rank ranks[RANKS] = { { .quiet = 0 } };
     const int64_t limit_ns = clock_ns() + TRY_NS;
 
-    assert_ok(tutti_init_local(RANKS, contexts, NULL));
+    ASSERT_OK(tutti_init_local(RANKS, contexts, NULL));
     for (int r = 0; r < RANKS; r++) {
         ranks[r].t = contexts[r];
         ranks[r].limit_ns = limit_ns;
@@ -109,9 +109,9 @@ static void submit_and_wait(tutti *t)
     tutti_request request;
     int32_t value = 1;
 
-    assert_ok(tutti_allreduce_async(
+    ASSERT_OK(tutti_allreduce_async(
             t, "value", &value, &value, 1, TUTTI_INT32, TUTTI_MAX, NULL, &request));
-    assert_ok(tutti_wait(t, &request, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait(t, &request, TUTTI_FOREVER));
 }
 
 static bool others_compete(void)
@@ -136,7 +136,7 @@ UNIT_TEST(test_submissions_soon_wake_nobody)
     int64_t since_ns = clock_ns();
     tutti *t;
 
-    assert_ok(tutti_init_local(1, &t, NULL));
+    ASSERT_OK(tutti_init_local(1, &t, NULL));
     assert_true(t->driver.has_background);
     while (clock_ns() - since_ns < ALONE_NS && clock_ns() < limit_ns) {
         if (doorbell_has_sleepers(&t->driver.park_bell)) {
@@ -145,7 +145,7 @@ UNIT_TEST(test_submissions_soon_wake_nobody)
         submit_and_wait(t);
     }
     if (clock_ns() - since_ns < ALONE_NS && others_compete()) {
-        assert_ok(tutti_finalize(t));
+        ASSERT_OK(tutti_finalize(t));
         print_message("others compete for the cores: nothing was shown\n");
         skip();
     }
@@ -155,5 +155,5 @@ UNIT_TEST(test_submissions_soon_wake_nobody)
     while (!doorbell_has_sleepers(&t->driver.park_bell)) {
         clock_sleep_ns(1000000);
     }
-    assert_ok(tutti_finalize(t));
+    ASSERT_OK(tutti_finalize(t));
 }

@@ -188,7 +188,7 @@ static void run_ranks(int n, int first_by_id)
 
     assert_non_null(trainers);
     assert_int_equal(pthread_barrier_init(&shared.barrier, NULL, (unsigned)n), 0);
-    assert_ok(tutti_init_local(n, contexts, NULL));
+    ASSERT_OK(tutti_init_local(n, contexts, NULL));
     for (int r = 0; r < n; r++) {
         trainers[r].t = contexts[r];
         trainers[r].shared = &shared;

@@ -126,7 +126,7 @@ static void run_ranks(int n)
 
     assert_int_equal(pthread_barrier_init(&shared.ready, NULL, (unsigned)n + 1), 0);
     assert_int_equal(pthread_barrier_init(&shared.locked, NULL, (unsigned)n + 1), 0);
-    assert_ok(tutti_init_local(n, contexts, NULL));
+    ASSERT_OK(tutti_init_local(n, contexts, NULL));
     for (int r = 0; r < n; r++) {
         trainers[r] = (struct trainer){ .t = contexts[r], .shared = &shared };
         assert_int_equal(
@@ -168,11 +168,11 @@ static int priority_of(tutti *t, tutti_tensor tensor, bool in_group)
     int priority;
 
     assert_true(!in_group || tutti_group_begin(t) == TUTTI_OK);
-    assert_ok(tutti_submit(
+    ASSERT_OK(tutti_submit(
             t, tensor, &value, &value, TUTTI_NO_STEP, NULL, NULL, &request));
     assert_true(!in_group || tutti_group_end(t) == TUTTI_OK);
     priority = operation_find(&t->work.operations, request)->request.priority;
-    assert_ok(tutti_wait(t, &request, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait(t, &request, TUTTI_FOREVER));
     return priority;
 }
 
@@ -191,9 +191,9 @@ UNIT_TEST(test_registered_priority_counts)
 
     tutti_options_default(&options);
     options.priority = 77;
-    assert_ok(tutti_init_local(1, &t, NULL));
-    assert_ok(tutti_tensor_register(t, &desc, &tensor));
+    ASSERT_OK(tutti_init_local(1, &t, NULL));
+    ASSERT_OK(tutti_tensor_register(t, &desc, &tensor));
     assert_int_equal(priority_of(t, tensor, false), 77);
     assert_int_equal(priority_of(t, tensor, true), 77);
-    assert_ok(tutti_finalize(t));
+    ASSERT_OK(tutti_finalize(t));
 }

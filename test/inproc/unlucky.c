@@ -60,11 +60,11 @@ static void set_up(struct stage *stage)
     stage->backend.start = start;
     stage->backend.step = step;
     assert_int_equal(pthread_barrier_init(&stage->barrier, NULL, RANKS), 0);
-    assert_ok(transport_inproc_open(RANKS, stage->bells, ends));
+    ASSERT_OK(transport_inproc_open(RANKS, stage->bells, ends));
     for (int i = 0; i < RANKS; i++) {
         struct context_spec spec = { 0 };
 
-        assert_ok(setup_begin(&spec, NULL, i));
+        ASSERT_OK(setup_begin(&spec, NULL, i));
         spec.config.stall_fail_s = 2;
         spec.rank = i;
         spec.size = RANKS;
@@ -76,7 +76,7 @@ static void set_up(struct stage *stage)
         spec.backends[0] = &stage->backend;
         spec.backend_count = 1;
         assert_true(nodes_add(&spec.nodes, 0, RANKS));
-        assert_ok(context_create(&stage->contexts[i], &spec));
+        ASSERT_OK(context_create(&stage->contexts[i], &spec));
     }
 }
 

@@ -87,8 +87,8 @@ static int set_up(void **state)
     struct context_spec spec = { 0 };
 
     assert_non_null(stage);
-    assert_ok(setup_begin(&spec, NULL, 0));
-    assert_ok(transport_inproc_open(1, &stage->bell, &stage->post.inner));
+    ASSERT_OK(setup_begin(&spec, NULL, 0));
+    ASSERT_OK(transport_inproc_open(1, &stage->bell, &stage->post.inner));
     spec.size = 1;
     spec.transport = stage->post.inner;
     spec.transport.ops = &post_ops;
@@ -98,7 +98,7 @@ static int set_up(void **state)
     spec.backends[0] = &op_self;
     spec.backend_count = 1;
     assert_true(nodes_add(&spec.nodes, 0, 1));
-    assert_ok(context_create(&stage->t, &spec));
+    ASSERT_OK(context_create(&stage->t, &spec));
     *state = stage;
     return 0;
 }
@@ -113,12 +113,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define TEST(name) UNIT_TEST_WITH(name, set_up, tear_down)
+#define TEST(name) UNIT_TEST_ON(name, struct stage *stage, set_up, tear_down)
 
 static void on_done(void *user, tutti_status status, const char *message)
 {
     (void)message;
-    assert_ok(status);
+    ASSERT_OK(status);
     (void)atomic_fetch_add((atomic_int *)user, 1);
 }
 
@@ -144,14 +144,12 @@ static void submit(struct stage *stage, tutti_request *request)
         options.callback = on_done;
         options.user = &stage->called;
     }
-    assert_ok(tutti_allreduce_async(stage->t, "x", &stage->value, &stage->value, 1,
+    ASSERT_OK(tutti_allreduce_async(stage->t, "x", &stage->value, &stage->value, 1,
             TUTTI_FLOAT32, TUTTI_SUM, &options, request));
 }
 
 TEST(test_after_a_callback)
 {
-    struct stage *stage = *state;
-
     atomic_store(&stage->post.holds, true);
     submit(stage, NULL);
     await(&stage->called, 1);
@@ -160,7 +158,6 @@ TEST(test_after_a_callback)
 
 TEST(test_after_a_test)
 {
-    struct stage *stage = *state;
     tutti_request request;
     tutti_status status = TUTTI_AGAIN;
 
@@ -169,7 +166,7 @@ TEST(test_after_a_test)
     while (status == TUTTI_AGAIN) {
         status = tutti_test(stage->t, &request);
     }
-    assert_ok(status);
+    ASSERT_OK(status);
     expect_polls(stage);
 }
 
@@ -185,26 +182,24 @@ static void *let_go(void *user)
 /* The waiting thread itself stays until they have left. */
 TEST(test_before_a_wait_returns)
 {
-    struct stage *stage = *state;
     tutti_request request;
     pthread_t thread;
 
     atomic_store(&stage->post.holds, true);
     submit(stage, &request);
     assert_int_equal(pthread_create(&thread, NULL, let_go, stage), 0);
-    assert_ok(tutti_wait(stage->t, &request, TUTTI_FOREVER));
+    ASSERT_OK(tutti_wait(stage->t, &request, TUTTI_FOREVER));
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 /* A context that has failed does not: it could be for ever. */
 TEST(test_not_after_a_failure)
 {
-    struct stage *stage = *state;
     tutti_request request;
 
     atomic_store(&stage->post.holds, true);
     submit(stage, &request);
-    assert_ok(tutti_abort(stage->t, "enough"));
+    ASSERT_OK(tutti_abort(stage->t, "enough"));
     stage->end = TUTTI_ERR_CONTEXT_FAILED;
     (void)!tutti_wait(stage->t, &request, TUTTI_FOREVER); /* done, or failed */
 }

@@ -96,6 +96,20 @@ static bool has_ended(const struct bench *bench, struct batch *batch, bool *move
     return true;
 }
 
+/* Steps all that have not ended once; the number of those that do now. */
+static int step_all(
+        const struct bench *bench, struct batch *batches, int count, bool *moved)
+{
+    int ended = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (batches[i].task != NULL && has_ended(bench, &batches[i], moved)) {
+            ended++;
+        }
+    }
+    return ended;
+}
+
 void bench_finish(const struct bench *bench, struct batch *batches, int count)
 {
     int live = count;
@@ -103,11 +117,7 @@ void bench_finish(const struct bench *bench, struct batch *batches, int count)
     while (live > 0) {
         bool moved = false;
 
-        for (int i = 0; i < count; i++) {
-            if (batches[i].task != NULL && has_ended(bench, &batches[i], &moved)) {
-                live--;
-            }
-        }
+        live -= step_all(bench, batches, count, &moved);
         if (!moved) {
             (void)sched_yield();
         }
@@ -125,7 +135,7 @@ void run_one(const struct bench *bench, const struct batch_order *order)
 
 void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds)
 {
-    struct batch *batches = must_alloc(OP_SLOTS, sizeof *batches);
+    struct batch *batches = must_alloc((size_t)OP_SLOTS, sizeof *batches);
     struct bench bench;
 
     bench_open(&bench, setup);

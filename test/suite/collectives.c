@@ -175,6 +175,8 @@ static void large(tutti *t, struct checks *c)
         bool in_place, owns_output;
     } shapes[] = {
         { TUTTI_REDUCE, TUTTI_FLOAT32, TUTTI_SUM, 300001, 1, FORM_EQUAL, true, false },
+        { TUTTI_BROADCAST, TUTTI_INT32, TUTTI_SUM, 1 << 20, 1, FORM_EQUAL, false,
+                false },
         { TUTTI_REDUCESCATTER, TUTTI_BFLOAT16, TUTTI_AVERAGE, 90001, 7, FORM_EQUAL,
                 true, false },
         { TUTTI_REDUCESCATTER, TUTTI_FLOAT64, TUTTI_SUM, 70001, 1, FORM_LISTED, false,

@@ -1,46 +1,10 @@
 /*
- * Broadcast of every type from every root, and barriers.
+ * The blocking broadcast, and barriers.
  */
 #include <stdint.h>
 #include <stdio.h>
 
-#include "test/suite/flight.h"
 #include "test/suite/suite.h"
-
-static struct operation broadcast_of(int i, size_t count, int root)
-{
-    return (struct operation){ .collective = TUTTI_BROADCAST,
-        .pattern = { (tutti_dtype)(i / 3), TUTTI_SUM, (uint32_t)i },
-        .root = root,
-        .count = (int64_t)count,
-        .row_count = 1 };
-}
-
-static void every_root(tutti *t, struct checks *c)
-{
-    enum {
-        MOVES = 3 * (TUTTI_FLOAT8_E5M2 + 1)
-    };
-    static const size_t counts[] = { 0, 1, 1000 };
-    struct operation moves[MOVES];
-
-    checks_step(c, "broadcast");
-    for (int root = 0; root < c->size; root++) {
-        for (int i = 0; i < MOVES; i++) {
-            moves[i] = broadcast_of(i, counts[i % 3], root);
-        }
-        operations_run(t, c, moves, MOVES);
-    }
-}
-
-static void large_broadcast(tutti *t, struct checks *c)
-{
-    const struct operation large =
-            broadcast_of(3 * TUTTI_INT32, (size_t)1 << 20, c->size - 1);
-
-    checks_step(c, "large broadcast");
-    operations_run(t, c, &large, 1);
-}
 
 /* The blocking form, and a shape that all ranks give. */
 static void blocking_broadcast(tutti *t, struct checks *c)
@@ -100,8 +64,6 @@ static void many_barriers(tutti *t, struct checks *c)
 
 void suite_moves(tutti *t, struct checks *c)
 {
-    every_root(t, c);
-    large_broadcast(t, c);
     blocking_broadcast(t, c);
     barrier_holds(t, c);
     many_barriers(t, c);

@@ -16,7 +16,7 @@
 /* clang-format on */
 
 /** Fails the test unless a call gives TUTTI_OK. */
-#define assert_ok(call) assert_int_equal(call, TUTTI_OK)
+#define ASSERT_OK(call) assert_int_equal(call, TUTTI_OK)
 
 /** Has main() of unit_main.c run a test: UNIT_TEST(name) { ... }, in the order of the file. */
 #define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
@@ -29,6 +29,20 @@
         unit_add(#name, name, set_up, tear_down); \
     } \
     static void name(void **state __attribute__((unused)))
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): a parameter is no expression */
+/**
+ * The same; the body is given what the set-up made, as a parameter:
+ * UNIT_TEST_ON(name, struct stage *stage, set_up, tear_down) { ... }
+ */
+#define UNIT_TEST_ON(name, parameter, set_up, tear_down) \
+    static void name##_on(parameter); \
+    UNIT_TEST_WITH(name, set_up, tear_down) \
+    { \
+        name##_on(*state); \
+    } \
+    static void name##_on(parameter __attribute__((unused)))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /** The same after each of these CMFixtureFunctions, in turn. */
 #define UNIT_TEST_SET_UPS(name, ...) \

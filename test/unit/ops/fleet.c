@@ -59,7 +59,7 @@ static void open_all(struct fleet *fleet, int size, const struct op_backend *bac
             .native = native_of(fleet, rank),
             .wake = fleet_wake,
             .wake_user = fleet };
-        assert_ok(backend->open(&fleet->env[rank], &fleet->state[rank]));
+        ASSERT_OK(backend->open(&fleet->env[rank], &fleet->state[rank]));
     }
 }
 
@@ -131,11 +131,6 @@ static int member_of(const struct club *club, int rank)
     return -1;
 }
 
-uint64_t play_number(const struct play *play)
-{
-    return play->sequence * OP_LANES + play->lane;
-}
-
 /* No batch OP_INFLIGHT_MAX or more before it in the lane is in flight, as op.h promises. */
 static bool may_start(const struct program *program, size_t index, int rank)
 {
@@ -175,7 +170,7 @@ static bool lane_turn(struct fleet *fleet, const struct program *program, uint32
             }
             --*starts;
             anything = true;
-            assert_ok(program->start(fleet, play, member));
+            ASSERT_OK(program->start(fleet, play, member));
         }
         assert_in_range(
                 program->step(fleet, play, member, &moved), TUTTI_OK, TUTTI_AGAIN);

@@ -93,9 +93,6 @@ struct program {
     tutti_status (*step)(struct fleet *fleet, void *job, int member, bool *moved);
 };
 
-/** A number that is different for each batch of a club. */
-uint64_t play_number(const struct play *play);
-
 /** Runs a program until no rank can go on, with engines that sleep until they are woken. */
 void fleet_run_scheduled(
         struct fleet *fleet, const struct program *program, uint64_t seed);

@@ -130,7 +130,7 @@ void job_finish(struct fleet *fleet, struct job *job)
 
         assert_true(turn < 1000);
         if (job->play.states[member] == PART_NEW) {
-            assert_ok(job_start(fleet, job, member));
+            ASSERT_OK(job_start(fleet, job, member));
         }
         if (job->play.states[member] != PART_DONE) {
             (void)job_step(fleet, job, member, &moved);

@@ -30,10 +30,10 @@ struct place {
 
 static void place_open(struct place *place)
 {
-    assert_ok(reservation_create(&place->reservation, SPACE, RESERVATION_MEMFD));
+    ASSERT_OK(reservation_create(&place->reservation, SPACE, RESERVATION_MEMFD));
     assert_true(arena_init(&place->arena, &place->reservation, 0, 1));
     aliases_init(&place->aliases, &place->arena);
-    assert_ok(reservation_map(
+    ASSERT_OK(reservation_map(
             &place->peer, place->reservation.fd, SPACE, RESERVATION_MEMFD));
 }
 
@@ -101,7 +101,7 @@ UNIT_TEST(test_tensors_are_one_piece_for_a_peer)
 
         assert_non_null(heap);
         fill(memory, bytes, (unsigned)i);
-        assert_ok(aliases_add(&place.aliases, memory, bytes));
+        ASSERT_OK(aliases_add(&place.aliases, memory, bytes));
         assert_true(is_filled(memory, bytes, (unsigned)i));
         offset = find(&place, tensor, length);
         assert_true(offset < SPACE);
@@ -110,7 +110,7 @@ UNIT_TEST(test_tensors_are_one_piece_for_a_peer)
         leave(&place, tensor, length);
         assert_true(is_filled(tensor, length, 99));
         fill(tensor, length, 98);
-        assert_ok(aliases_remove(&place.aliases, memory));
+        ASSERT_OK(aliases_remove(&place.aliases, memory));
         assert_true(is_filled(tensor, length, 98));
         free(heap);
     }
@@ -125,9 +125,9 @@ UNIT_TEST(test_only_tensors_within_one_range_are_found)
 
     place_open(&place);
     assert_int_equal(find(&place, memory, 1), UINT64_MAX);
-    assert_ok(aliases_add(&place.aliases, memory + 5 * PAGE, 2 * PAGE));
-    assert_ok(aliases_add(&place.aliases, memory + 100, 3 * PAGE));
-    assert_ok(aliases_add(&place.aliases, memory + 100 + 3 * PAGE, PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, memory + 5 * PAGE, 2 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, memory + 100, 3 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, memory + 100 + 3 * PAGE, PAGE));
     assert_int_equal(find(&place, memory + 99, 2), UINT64_MAX);
     assert_int_equal(find(&place, memory + 100, 3 * PAGE + 1), UINT64_MAX);
     assert_int_equal(find(&place, memory + 100 + 3 * PAGE, PAGE + 1), UINT64_MAX);
@@ -136,7 +136,7 @@ UNIT_TEST(test_only_tensors_within_one_range_are_found)
     assert_int_equal(find(&place, memory + 200, 0), UINT64_MAX);
     assert_true(find(&place, memory + 100, 3 * PAGE) < SPACE);
     leave(&place, memory + 100, 3 * PAGE);
-    assert_ok(aliases_remove(&place.aliases, memory + 100));
+    ASSERT_OK(aliases_remove(&place.aliases, memory + 100));
     assert_int_equal(find(&place, memory + 100, 10), UINT64_MAX);
     assert_int_equal(aliases_remove(&place.aliases, memory + 100), TUTTI_ERR_INVALID);
     assert_int_equal(aliases_remove(&place.aliases, memory + 101), TUTTI_ERR_INVALID);
@@ -171,9 +171,9 @@ UNIT_TEST(test_what_was_shared_leaves_no_mappings)
     memset(memory, 1, 32 * PAGE);
     before = count_mappings(memory, 64 * PAGE);
     for (size_t page = 0; page + 2 < 64; page += page % 3 + 1) {
-        assert_ok(aliases_add(&place.aliases, memory + page * PAGE, 2 * PAGE));
+        ASSERT_OK(aliases_add(&place.aliases, memory + page * PAGE, 2 * PAGE));
         memory[page * PAGE] = (unsigned char)page;
-        assert_ok(aliases_remove(&place.aliases, memory + page * PAGE));
+        ASSERT_OK(aliases_remove(&place.aliases, memory + page * PAGE));
         assert_int_equal(memory[page * PAGE], page);
     }
     assert_int_equal(count_mappings(memory, 64 * PAGE), before);
@@ -217,7 +217,7 @@ UNIT_TEST(test_what_is_not_the_programs_own_is_refused)
     assert_refused(&place, pages, 6 * PAGE, "nothing is mapped");
     assert_refused(&place, pages + 4 * PAGE, PAGE, "nothing is mapped");
     assert_refused(&place, pages, UINTPTR_MAX, "last address");
-    assert_ok(aliases_add(&place.aliases, pages, 2 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, pages, 2 * PAGE));
     assert_true(is_filled(pages, 4 * PAGE, 1));
     place_close(&place);
     assert_true(is_filled(pages, 4 * PAGE, 1));
@@ -268,7 +268,7 @@ UNIT_TEST(test_without_memory_everything_stays)
     }
     assert_int_equal(
             aliases_add(&place.aliases, pages, SIZE_MAX / 4), TUTTI_ERR_INVALID);
-    assert_ok(aliases_add(&place.aliases, pages, 4 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, pages, 4 * PAGE));
     /* No copy can be made: it stays shared. */
     place.arena.headroom.reserve = SIZE_MAX;
     place.arena.headroom.credit = 0;
@@ -287,7 +287,7 @@ UNIT_TEST(test_what_was_unmapped_is_not_mapped_over)
     struct place place;
 
     place_open(&place);
-    assert_ok(aliases_add(&place.aliases, pages, 4 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, pages, 4 * PAGE));
     fill(pages, 4 * PAGE, 6);
     assert_true(
             mmap(pages + PAGE, PAGE, PROT_READ | PROT_WRITE,
@@ -303,7 +303,7 @@ UNIT_TEST(test_what_was_unmapped_is_not_mapped_over)
     assert_null(arena_alloc(&place.arena, SPACE));
     assert_int_equal(munmap(pages, 4 * PAGE), 0);
     pages = pages_new(4 * PAGE);
-    assert_ok(aliases_add(&place.aliases, pages, 4 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, pages, 4 * PAGE));
     assert_int_equal(munmap(pages, 4 * PAGE), 0);
     place_close(&place);
 }
@@ -316,7 +316,7 @@ UNIT_TEST(test_a_child_cannot_write_it)
     pid_t child;
 
     place_open(&place);
-    assert_ok(aliases_add(&place.aliases, pages + 8, 3 * PAGE));
+    ASSERT_OK(aliases_add(&place.aliases, pages + 8, 3 * PAGE));
     child = fork();
     if (child == 0) {
         unsigned char present;
@@ -337,7 +337,7 @@ static void *look_up(void *argument)
     struct place *place = argument;
     unsigned char *pages = pages_new(3 * PAGE);
 
-    assert_ok(aliases_add(&place->aliases, pages + 5, 2 * PAGE));
+    ASSERT_OK(aliases_add(&place->aliases, pages + 5, 2 * PAGE));
     for (int i = 0; i < 300; i++) {
         const uint64_t offset = find(place, pages + 5, 2 * PAGE);
 
@@ -345,7 +345,7 @@ static void *look_up(void *argument)
         leave(place, pages + 5, 2 * PAGE);
         assert_true(is_filled(pages + 5, 2 * PAGE, (unsigned)i));
     }
-    assert_ok(aliases_remove(&place->aliases, pages + 5));
+    ASSERT_OK(aliases_remove(&place->aliases, pages + 5));
     return pages;
 }
 
@@ -361,12 +361,12 @@ UNIT_TEST(test_threads_share_at_the_same_time)
     for (unsigned turn = 0; turn < 30; turn++) {
         for (size_t i = 0; i < 10; i++) {
             fill(pages + 4 * i * PAGE, 4 * PAGE, turn);
-            assert_ok(aliases_add(&place.aliases, pages + 4 * i * PAGE, 4 * PAGE - i));
+            ASSERT_OK(aliases_add(&place.aliases, pages + 4 * i * PAGE, 4 * PAGE - i));
         }
         for (size_t i = 0; i < 10; i++) {
             unsigned char *memory = pages + 4 * (i * 7 % 10) * PAGE;
 
-            assert_ok(aliases_remove(&place.aliases, memory));
+            ASSERT_OK(aliases_remove(&place.aliases, memory));
             assert_true(is_filled(memory, 4 * PAGE, turn));
         }
     }

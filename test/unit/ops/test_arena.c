@@ -28,7 +28,7 @@ struct place {
 
 static void place_open(struct place *place, enum reservation_kind kind)
 {
-    assert_ok(reservation_create(&place->reservation, SPACE, kind));
+    ASSERT_OK(reservation_create(&place->reservation, SPACE, kind));
     assert_true(arena_init(&place->arena, &place->reservation, FIRST, 1));
 }
 
@@ -110,7 +110,7 @@ UNIT_TEST(test_much_that_is_freed_goes_back_to_the_system)
     struct place place = { .reservation = { .fd = -1 } };
     void *memory;
 
-    assert_ok(reservation_create(&place.reservation, 1024 * MIB, RESERVATION_MEMFD));
+    ASSERT_OK(reservation_create(&place.reservation, 1024 * MIB, RESERVATION_MEMFD));
     assert_true(arena_init(&place.arena, &place.reservation, 0, 1));
     memory = arena_alloc(&place.arena, 300 * MIB);
     assert_non_null(memory);
@@ -211,7 +211,7 @@ UNIT_TEST(test_another_mapping_sees_the_same_memory)
         place_open(&place, kinds[i]);
         memory = arena_alloc(&place.arena, 100);
         assert_non_null(memory);
-        assert_ok(reservation_map(&other, place.reservation.fd, SPACE, kinds[i]));
+        ASSERT_OK(reservation_map(&other, place.reservation.fd, SPACE, kinds[i]));
         strcpy(memory, "shared");
         assert_string_equal(
                 (char *)other.base + (memory - (char *)place.reservation.base),

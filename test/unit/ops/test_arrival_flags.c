@@ -32,7 +32,7 @@ static void show(const struct arrival_flags *flags, const struct op_set *set,
 
 static void open_for(const struct arrival_flags *flags, const struct op_set *set)
 {
-    assert_ok(flags->open(flags->state, set));
+    ASSERT_OK(flags->open(flags->state, set));
 }
 
 static void assert_shows(const struct arrival_flags *flags, const struct op_set *set,
@@ -242,7 +242,7 @@ APART_TEST(test_it_covers_ranks_that_share)
     struct arrival_flags flags;
 
     assert_false(arrival_flags_cover(&none, &alone));
-    assert_ok(shm_domain_open(&domain, 2, 0, 2, (size_t)512 << 20, RESERVATION_MEMFD));
+    ASSERT_OK(shm_domain_open(&domain, 2, 0, 2, (size_t)512 << 20, RESERVATION_MEMFD));
     flags = shm_arrival_flags(domain);
     assert_true(arrival_flags_cover(&flags, &alone));
     assert_false(arrival_flags_cover(&flags, &two));

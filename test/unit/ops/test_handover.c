@@ -57,7 +57,7 @@ static void parties_open(
         struct handover *handovers, struct handover_party *parties, int count)
 {
     for (int i = 0; i < count; i++) {
-        assert_ok(handover_open(&handovers[i]));
+        ASSERT_OK(handover_open(&handovers[i]));
         parties[i] = (struct handover_party){ .rank = 10 + i };
         memcpy(parties[i].name, handovers[i].name, sizeof parties[i].name);
         memset(parties[i].secret, 'A' + i, sizeof parties[i].secret);

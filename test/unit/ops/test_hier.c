@@ -412,7 +412,7 @@ static void give_up_after(int turns)
             bool moved = false;
 
             if (turn == 0) {
-                assert_ok(job_start(&fleet, &job, member));
+                ASSERT_OK(job_start(&fleet, &job, member));
             } else {
                 assert_int_equal(job_step(&fleet, &job, member, &moved), TUTTI_AGAIN);
             }

@@ -23,9 +23,9 @@ static int run_to(tutti_status end, const struct op_batch *batch)
     int steps = 0;
 
     assert_non_null(task);
-    assert_ok(op_self.open(&env, &opened));
+    ASSERT_OK(op_self.open(&env, &opened));
     assert_true(op_self.accepts(opened, batch));
-    assert_ok(op_self.start(opened, task, batch));
+    ASSERT_OK(op_self.start(opened, task, batch));
     do {
         status = op_self.step(opened, task, &moved);
         assert_true(moved);
@@ -61,37 +61,19 @@ static struct op_batch allreduce_of(tutti_dtype dtype, tutti_reduce_op op,
     return batch;
 }
 
-UNIT_TEST(test_inputs_are_copied_run_by_run)
+UNIT_TEST(test_every_operation)
 {
-    const int32_t first[] = { 1, 2, 3 };
-    const int32_t last[] = { 4, 5 };
-    int32_t got[2][4] = { { 9, 9, 9, 9 }, { 9, 9, 9, 9 } };
-    const struct op_run runs[] = {
-        { .input = NULL, .output = NULL, .count = 0 },
-        { .input = first, .output = got[0], .count = 3 },
-        { .input = NULL, .output = NULL, .count = 0 },
-        { .input = last, .output = got[1], .count = 2 },
-    };
-    const int32_t want[2][4] = { { 1, 2, 3, 9 }, { 4, 5, 9, 9 } };
-    struct op_batch batch = allreduce_of(TUTTI_INT32, TUTTI_AVERAGE, runs, 4);
+    for (uint64_t i = 0; i < 400; i++) {
+        struct batch_order order = batch_order_random(1, pattern_mix(1, i));
+        struct batch batch;
 
-    (void)run(&batch);
-
-    assert_memory_equal(got, want, sizeof want);
-}
-
-UNIT_TEST(test_scale_factors_apply)
-{
-    float values[] = { 1, -2, 3 };
-    const struct op_run runs[] = { { .input = values, .output = values, .count = 3 } };
-    const float want[] = { 6, -12, 18 };
-    struct op_batch batch = allreduce_of(TUTTI_FLOAT32, TUTTI_SUM, runs, 1);
-
-    batch.prescale = 2;
-    batch.postscale = 3;
-    (void)run(&batch);
-
-    assert_memory_equal(values, want, sizeof want);
+        order.set = &alone;
+        order.sequence = i;
+        batch_make(&batch, &order, op_self.task_bytes);
+        (void)run(&batch.op);
+        assert_null(batch_error(&batch));
+        batch_free(&batch);
+    }
 }
 
 UNIT_TEST(test_large_tensors_take_several_steps)
@@ -117,61 +99,6 @@ UNIT_TEST(test_large_tensors_take_several_steps)
     assert_memory_equal(input, output, COUNT);
     mem_free(input);
     mem_free(output);
-}
-
-UNIT_TEST(test_a_broadcast_leaves_the_buffer_alone)
-{
-    uint8_t buffer[] = { 1, 2, 3 };
-    const uint8_t want[] = { 1, 2, 3 };
-    const struct op_run runs[] = { { .input = buffer, .output = buffer, .count = 3 } };
-    struct op_batch batch = allreduce_of(TUTTI_FLOAT8_E4M3, TUTTI_SUM, runs, 1);
-
-    batch.collective = TUTTI_BROADCAST;
-    (void)run(&batch);
-
-    assert_memory_equal(buffer, want, sizeof want);
-}
-
-UNIT_TEST(test_a_reduce_and_a_reducescatter_are_allreduces)
-{
-    const int32_t input[] = { 1, 2, 3 };
-    struct op_part all = { .offset = 0, .bytes = sizeof input };
-
-    for (int i = 0; i < 2; i++) {
-        int32_t got[4] = { 9, 9, 9, 9 };
-        const int32_t want[4] = { 1, 2, 3, 9 };
-        const struct op_run runs[] = {
-            { .input = input, .output = got, .count = 3, .sends = &all }
-        };
-        struct op_batch batch = allreduce_of(TUTTI_INT32, TUTTI_SUM, runs, 1);
-
-        batch.collective = i == 0 ? TUTTI_REDUCE : TUTTI_REDUCESCATTER;
-        (void)run(&batch);
-        assert_memory_equal(got, want, sizeof want);
-    }
-}
-
-UNIT_TEST(test_exchanges_move_the_own_parts)
-{
-    static const tutti_collective exchanges[] = { TUTTI_ALLGATHER, TUTTI_ALLTOALL,
-        TUTTI_GATHER, TUTTI_SCATTER };
-
-    for (uint64_t i = 0; i < 48; i++) {
-        const struct batch_order order = { .set = &alone,
-            .sequence = i,
-            .operation = { .collective = exchanges[i % 4],
-                    .form = i % 3 == 0 ? FORM_UNKNOWN : FORM_LISTED,
-                    .is_sparse = true,
-                    .in_place = i % 6 == 1 },
-            .run_count = 1 + i % 3,
-            .counts = { 700000, 700000, 700000 } };
-        struct batch batch;
-
-        batch_make(&batch, &order, op_self.task_bytes);
-        (void)run(&batch.op);
-        assert_null(batch_error(&batch));
-        batch_free(&batch);
-    }
 }
 
 UNIT_TEST(test_a_failure_to_place_ends_the_batch)

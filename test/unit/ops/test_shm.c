@@ -129,6 +129,17 @@ static void simple_job_make(struct job *job, const struct club *club, uint64_t s
     job_make(job);
 }
 
+/* Steps a member: once, or until it cannot go on. */
+static void step(struct fleet *fleet, struct job *job, int member, char how)
+{
+    bool moved = true;
+
+    do {
+        assert_int_equal(job_step(fleet, job, member, &moved),
+                how == '!' ? TUTTI_OK : TUTTI_AGAIN);
+    } while (how == '*' && moved);
+}
+
 /*
  * Plays words, each of a member and what it does: + starts, ~ steps, * steps until it cannot go
  * on, . cannot go on, ! leaves. =n: n wake-ups so far.
@@ -137,19 +148,15 @@ static void play(struct fleet *fleet, struct job *job, const char *words)
 {
     for (const char *word = words; *word != '\0'; word += word[2] == ' ' ? 3 : 2) {
         const int member = word[0] - '0';
-        bool moved = false;
 
         if (word[0] == '=') {
             assert_int_equal(atomic_load(&fleet->wakes), word[1] - '0');
         } else if (word[1] == '+') {
-            assert_ok(job_start(fleet, job, member));
+            ASSERT_OK(job_start(fleet, job, member));
         } else if (word[1] == '.') {
             assert_member_waits(fleet, job, member);
         } else {
-            do {
-                assert_int_equal(job_step(fleet, job, member, &moved),
-                        word[1] == '!' ? TUTTI_OK : TUTTI_AGAIN);
-            } while (word[1] == '*' && moved);
+            step(fleet, job, member, word[1]);
         }
     }
 }

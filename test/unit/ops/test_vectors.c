@@ -51,7 +51,7 @@ static void with_every_set(void (*test)(enum config_kernels which))
             test(vector_kernels[i]);
         }
     }
-    assert_ok(reduce_use(CONFIG_KERNELS_AUTO));
+    ASSERT_OK(reduce_use(CONFIG_KERNELS_AUTO));
     if (!found) {
         print_message("this processor or this build has no vector kernels\n");
         skip();
@@ -71,10 +71,10 @@ static void join_with_all(tutti_dtype dtype, tutti_reduce_op op, uint16_t other,
         all[i] = (uint16_t)i;
         others[i] = other;
     }
-    assert_ok(reduce_use(CONFIG_KERNELS_SCALAR));
+    ASSERT_OK(reduce_use(CONFIG_KERNELS_SCALAR));
     reduce_tree(&spec, (const void *[]){ all, others }, 2, (void *[]){ want }, 1,
             UINT16_MAX + 1);
-    assert_ok(reduce_use(which));
+    ASSERT_OK(reduce_use(which));
     reduce_tree(&spec, (const void *[]){ all, others }, 2, (void *[]){ got }, 1,
             UINT16_MAX + 1);
 }
@@ -158,7 +158,7 @@ static void arrays_before_a_hole(enum config_kernels which)
     unsigned char *memory[OPERANDS];
     const void *from[OPERANDS];
 
-    assert_ok(reduce_use(which));
+    ASSERT_OK(reduce_use(which));
     for (int k = 0; k < OPERANDS; k++) {
         memory[k] = page_before_a_hole(page);
     }
@@ -232,7 +232,7 @@ static void convert_before_a_hole(enum config_kernels which)
     unsigned char *floats = page_before_a_hole(page);
     unsigned char *halves = page_before_a_hole(page);
 
-    assert_ok(reduce_use(which));
+    ASSERT_OK(reduce_use(which));
     for (tutti_dtype dtype = TUTTI_FLOAT16; dtype <= TUTTI_BFLOAT16; dtype++) {
         for (size_t count = 0; count < 100 + sizeof counts / sizeof *counts; count++) {
             const size_t some = count < 100 ? count : counts[count - 100];
@@ -255,7 +255,7 @@ UNIT_TEST(test_the_choice_is_kept_and_what_is_missing_is_refused)
 {
     bool vectors = false;
 
-    assert_ok(reduce_use(CONFIG_KERNELS_SCALAR));
+    ASSERT_OK(reduce_use(CONFIG_KERNELS_SCALAR));
     assert_int_equal(reduce_in_use(), CONFIG_KERNELS_SCALAR);
     for (size_t i = 0; i < sizeof vector_kernels / sizeof vector_kernels[0]; i++) {
         const enum config_kernels before = reduce_in_use();
@@ -263,7 +263,7 @@ UNIT_TEST(test_the_choice_is_kept_and_what_is_missing_is_refused)
 
         if (reduce_has(which)) {
             vectors = true;
-            assert_ok(reduce_use(which));
+            ASSERT_OK(reduce_use(which));
             assert_int_equal(reduce_in_use(), which);
         } else {
             assert_int_equal(reduce_use(which), TUTTI_ERR_CONFIG);
@@ -271,6 +271,6 @@ UNIT_TEST(test_the_choice_is_kept_and_what_is_missing_is_refused)
             assert_int_equal(reduce_in_use(), before);
         }
     }
-    assert_ok(reduce_use(CONFIG_KERNELS_AUTO));
+    ASSERT_OK(reduce_use(CONFIG_KERNELS_AUTO));
     assert_true(vectors == (reduce_in_use() != CONFIG_KERNELS_SCALAR));
 }
