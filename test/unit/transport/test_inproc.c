@@ -1,6 +1,7 @@
 /*
  * Mailboxes within one process, from one thread; from many they are used by test/inproc.
  */
+#include "base/mem.h"
 #include "test/unit/transport/ranks.h"
 
 enum {
@@ -74,5 +75,40 @@ UNIT_TEST(test_what_is_sent_to_a_closed_rank_is_dropped)
     assert_polled(&ranks, 2, "1:x;");
     for (int rank = 1; rank < RANKS; rank++) {
         transport_close(&ranks.ends[rank]);
+    }
+}
+
+UNIT_TEST(test_sending_without_memory_loses_only_that_message)
+{
+    static const char large[1000];
+    struct ranks ranks;
+
+    ranks_open(&ranks, RANKS);
+    send_text(&ranks, 1, 0, "first");
+    mem_fail_at(1);
+    assert_int_equal(
+            send_bytes(&ranks, 1, 0, large, sizeof large), TUTTI_ERR_NO_MEMORY);
+    send_text(&ranks, 1, 0, "second");
+    assert_polled(&ranks, 0, "1:first;1:second;");
+    ranks_close(&ranks);
+}
+
+UNIT_TEST(test_opening_survives_lack_of_memory_anywhere)
+{
+    struct doorbell bells[RANKS] = { { .rings = 0 } };
+    struct transport ends[RANKS];
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    uint64_t n;
+    int rank;
+
+    for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
+        mem_fail_at(n);
+        status = transport_inproc_open(RANKS, bells, ends);
+    }
+    mem_fail_at(0);
+    assert_int_equal(status, TUTTI_OK);
+    assert_int_equal(n, RANKS + 3);
+    for (rank = 0; rank < RANKS; rank++) {
+        transport_close(&ends[rank]);
     }
 }

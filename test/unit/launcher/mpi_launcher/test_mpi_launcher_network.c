@@ -184,3 +184,57 @@ UNIT_CASES(test_the_first_address_inside_ranges, "first inside")
 
     (void)strcpy(out, found == NULL ? "none" : found);
 }
+
+UNIT_TEST(test_hosts_here_get_loopback_only)
+{
+    char addresses[4][NETWORK_ADDRESS_MAX];
+    struct host_list hosts = { .hosts = NULL };
+    size_t count = 0;
+
+    assert_int_equal(network_addresses(&hosts, NULL, addresses, 4, &count), TUTTI_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(addresses[0], "127.0.0.1");
+    assert_int_equal(host_list_parse(&hosts, "localhost:2,127.0.0.1"), TUTTI_OK);
+    assert_int_equal(network_addresses(&hosts, NULL, addresses, 4, &count), TUTTI_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(addresses[0], "127.0.0.1");
+    host_list_fini(&hosts);
+}
+
+UNIT_TEST(test_nic_decides_addresses)
+{
+    char addresses[4][NETWORK_ADDRESS_MAX];
+    struct host_list hosts = { .hosts = NULL };
+    size_t count = 0;
+
+    assert_int_equal(
+            network_addresses(&hosts, "127.0.0.0/8", addresses, 4, &count), TUTTI_OK);
+    assert_string_equal(addresses[0], "127.0.0.1");
+    assert_int_equal(network_addresses(&hosts, "203.0.113.0/24", addresses, 4, &count),
+            TUTTI_ERR_INVALID);
+}
+
+UNIT_TEST(test_a_program_is_told_this_hosts_interface)
+{
+    struct arguments environment = { .items = NULL };
+    static const char *const asked[] = { "TUTTI_INTERNAL_NIC=127.0.0.0/8", NULL };
+    static const char *const set[] = { "TUTTI_INTERNAL_NIC=127.0.0.0/8",
+        "NCCL_SOCKET_IFNAME=x", NULL };
+    static const char *const elsewhere[] = { "TUTTI_INTERNAL_NIC=203.0.113.0/24",
+        NULL };
+
+    (void)words_set(&environment, asked);
+    network_tell_program(&environment);
+    assert_string_equal(
+            environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "=lo");
+    assert_string_equal(environment_get(environment.items, "UCX_NET_DEVICES"), "lo");
+    (void)words_set(&environment, set);
+    network_tell_program(&environment);
+    assert_string_equal(environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "x");
+    (void)words_set(&environment, elsewhere);
+    network_tell_program(&environment);
+    assert_int_equal(environment.count, 1);
+    arguments_fini(&environment);
+    network_tell_program(&environment);
+    assert_int_equal(environment.count, 0);
+}
