@@ -224,17 +224,17 @@ UNIT_TEST(test_a_program_is_told_this_hosts_interface)
         NULL };
 
     (void)words_set(&environment, asked);
-    (&environment);
+    network_export(&environment);
     assert_string_equal(
             environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "=lo");
     assert_string_equal(environment_get(environment.items, "UCX_NET_DEVICES"), "lo");
     (void)words_set(&environment, set);
-    (&environment);
+    network_export(&environment);
     assert_string_equal(environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "x");
     (void)words_set(&environment, elsewhere);
-    (&environment);
+    network_export(&environment);
     assert_int_equal(environment.count, 1);
     arguments_fini(&environment);
-    (&environment);
+    network_export(&environment);
     assert_int_equal(environment.count, 0);
 }
