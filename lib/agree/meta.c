@@ -334,13 +334,6 @@ const char *meta_difference(const struct meta *a, const struct meta *b, char *te
 
 /* --------------------------------------------------------------------- sizes */
 
-bool meta_has_rows(int collective)
-{
-    return collective == TUTTI_REDUCESCATTER ||
-            (collective_is_valid(collective) &&
-                    op_is_exchange((tutti_collective)collective));
-}
-
 bool meta_is_nothing(int collective, const struct meta *meta)
 {
     switch (collective) {

@@ -117,7 +117,11 @@ static inline bool meta_reduces(int collective)
 }
 
 /** True for collectives that work on rows. */
-bool meta_has_rows(int collective);
+static inline bool meta_has_rows(int collective)
+{
+    return collective == TUTTI_REDUCESCATTER ||
+            op_is_exchange((tutti_collective)collective);
+}
 /** True when every rank knows from the metadata that nothing is moved. */
 bool meta_is_nothing(int collective, const struct meta *meta);
 /**

@@ -78,7 +78,7 @@ tutti_status negotiator_submit(
         struct negotiator *negotiator, const struct request *request)
 {
     struct tensor_state *tensor = tensor_of(negotiator, request);
-    struct leave *leave = leave_of(negotiator, request->collective);
+    struct leave *leave;
     tutti_status status;
 
     if (tensor == NULL) {
@@ -101,6 +101,7 @@ tutti_status negotiator_submit(
         }
         return leave_plans(negotiator);
     }
+    leave = leave_of(negotiator, request->collective);
     if (leave != NULL) {
         leave->own = tensor;
         return leave_submit(negotiator, leave);
@@ -283,7 +284,9 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
 
 void negotiator_clear(struct negotiator *negotiator)
 {
-    joined_clear(negotiator);
+    if (negotiator->joined.sets != NULL) {
+        joined_clear(negotiator);
+    }
     outbox_clear(&negotiator->outbox);
     if (negotiator->dims_capacity > DIMS_KEPT_MAX) {
         mem_free(negotiator->dims);

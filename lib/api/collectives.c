@@ -32,7 +32,7 @@ static tutti_status submit_and_wait(tutti *t, const struct submission *submissio
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status = context_may_wait(t);
 
-    if (status == TUTTI_OK && group_is_open(t)) {
+    if (status == TUTTI_OK && groups_are_open(&t->work.groups) && group_is_open(t)) {
         status = error_set(TUTTI_ERR_INVALID,
                 "\"%s\": a blocking call inside a group (rank %d); %s",
                 submission->name != NULL ? submission->name : "", t->rank,

@@ -46,7 +46,7 @@ static tutti_status check_thread(tutti *t)
 {
     tutti_status status = context_may_wait(t);
 
-    if (status == TUTTI_OK && group_is_open(t)) {
+    if (status == TUTTI_OK && groups_are_open(&t->work.groups) && group_is_open(t)) {
         status = error_set(TUTTI_ERR_INVALID,
                 "process sets cannot be changed inside a group (rank %d)", t->rank);
     }

@@ -252,7 +252,7 @@ tutti_status wait_check(tutti *t, const void *requests)
 {
     const tutti_status status = test_check(t, requests);
 
-    if (status == TUTTI_OK && group_is_open(t)) {
+    if (status == TUTTI_OK && groups_are_open(&t->work.groups) && group_is_open(t)) {
         return error_set(TUTTI_ERR_INVALID,
                 "waiting inside a group (rank %d); end it first", t->rank);
     }

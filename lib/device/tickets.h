@@ -95,6 +95,12 @@ struct tickets {
     _Atomic uint32_t demands; /* what is waited for and not issued; any thread     */
 };
 
+/** True once tickets_init() was given its functions: there are batches of device memory to order. */
+static inline bool tickets_are_used(const struct tickets *tickets)
+{
+    return tickets->ops != NULL;
+}
+
 void tickets_init(struct tickets *tickets, const struct tickets_ops *ops, void *user,
         int rank, int size, int fanout);
 void tickets_fini(struct tickets *tickets);

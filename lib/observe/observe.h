@@ -149,7 +149,13 @@ static inline void observe(struct tutti *t, struct batch *batch, enum event even
 /** Does what the supervisor has asked for. In each pass. */
 static inline void observe_requests(struct tutti *t)
 {
-    timeline_look(t);
+    const struct recording *shared = t->observer.recorder.shared;
+
+    if (shared != NULL &&
+            atomic_load_explicit(&shared->header.timeline_asked,
+                    memory_order_relaxed) != t->observer.timeline.heard) {
+        timeline_look(t);
+    }
 }
 
 /* What a failed context ends stays as it was: that tells who waited for what. */

@@ -176,16 +176,9 @@ void timeline_stop(struct tutti *t)
 
 void timeline_look(struct tutti *t)
 {
-    const struct recording *shared = t->observer.recorder.shared;
-    uint32_t asked;
+    const uint32_t asked = atomic_load_explicit(
+            &t->observer.recorder.shared->header.timeline_asked, memory_order_relaxed);
 
-    if (shared == NULL) {
-        return;
-    }
-    asked = atomic_load_explicit(&shared->header.timeline_asked, memory_order_relaxed);
-    if (asked == t->observer.timeline.heard) {
-        return;
-    }
     t->observer.timeline.heard = asked;
     if (asked % 2 == 0) {
         timeline_stop(t);

@@ -68,7 +68,7 @@ void timeline_stop(struct tutti *t);
 
 /* Engine: */
 
-/** Does what the supervisor has asked. */
+/** Does what the supervisor has asked since. */
 void timeline_look(struct tutti *t);
 /** An operation was taken in. */
 void timeline_take_in(struct tutti *t, const struct operation *operation);

@@ -3,7 +3,6 @@
  */
 #include "run/batch.h"
 
-#include <assert.h>
 #include <limits.h>
 
 #include "base/bitset.h"
@@ -12,7 +11,7 @@
 #include "run/context.h"
 
 #define NEXT(state) (1u << (state))
-static const unsigned transitions[BATCH_STATE_COUNT] = {
+const unsigned batch_transitions[BATCH_STATE_COUNT] = {
     [BATCH_SPARE] = NEXT(BATCH_FORMING),
     [BATCH_FORMING] = NEXT(BATCH_WAITING) | NEXT(BATCH_SPARE),
     [BATCH_WAITING] = NEXT(BATCH_LAUNCHED) | NEXT(BATCH_SPARE),
@@ -23,20 +22,6 @@ static const unsigned transitions[BATCH_STATE_COUNT] = {
     [BATCH_RETURNING] = NEXT(BATCH_SPARE) | NEXT(BATCH_CANCELLED),
 };
 #undef NEXT
-
-struct set_lane *batch_lane(const struct batch *batch)
-{
-    return &batch->set->lanes[batch->lane];
-}
-
-void batch_advance(struct batch *batch, enum batch_state to)
-{
-    const bool is_legal = (transitions[batch->state] & (1u << to)) != 0;
-
-    assert(is_legal);
-    (void)is_legal;
-    batch->state = to;
-}
 
 struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
 {
@@ -181,8 +166,10 @@ void batch_unstage(struct batch *batch)
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
 {
     batch_unstage(batch);
-    carry_release(dispatcher, batch->operands);
-    batch->operands = NULL;
+    if (batch->operands != NULL) {
+        carry_release(dispatcher, batch->operands);
+        batch->operands = NULL;
+    }
     batch_advance(batch, BATCH_SPARE);
     batch->next = dispatcher->spare;
     dispatcher->spare = batch;

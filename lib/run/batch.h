@@ -12,6 +12,7 @@
 #ifndef TUTTI_RUN_BATCH_H
 #define TUTTI_RUN_BATCH_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -136,10 +137,15 @@ static inline bool batch_is_staged(const struct batch *batch)
     return batch->staging.count > 0;
 }
 
-struct set_lane *batch_lane(const struct batch *batch);
+/** For each state, a bit for each that may follow. */
+extern const unsigned batch_transitions[BATCH_STATE_COUNT];
 
 /** The only writer of `state`. */
-void batch_advance(struct batch *batch, enum batch_state to);
+static inline void batch_advance(struct batch *batch, enum batch_state to)
+{
+    assert((batch_transitions[batch->state] & (1u << to)) != 0);
+    batch->state = to;
+}
 
 /** An empty batch of a lane of a set; NULL when out of memory. */
 struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane);

@@ -248,7 +248,7 @@ static tutti_status check_open(struct tutti *t)
     if (t->failure.error.status != TUTTI_OK) {
         return error_raise(&t->failure.error);
     }
-    if (t->work.closing) {
+    if (t->closing) {
         return error_set(
                 TUTTI_ERR_FINALIZED, "rank %d has called tutti_finalize()", t->rank);
     }

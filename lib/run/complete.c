@@ -23,7 +23,9 @@ static void free_name(struct tutti *t, const struct operation *operation)
 /* It has left the device's queues: its commands are issued, or never will be. */
 static void leave_device(struct tutti *t, struct operation *operation)
 {
-    operation_satisfied(operation, &t->engine.tickets);
+    if (operation_is_on_device(operation)) {
+        operation_satisfied(operation, &t->engine.tickets);
+    }
     if (operation->on_device.after != NULL) {
         t->device.release(t->device.state, operation->on_device.after);
         operation->on_device.after = NULL;

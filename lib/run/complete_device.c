@@ -152,10 +152,6 @@ tutti_status complete_issue(
     struct inflight *issue;
     struct operation *next;
 
-    if (event == NULL) {
-        complete_list(t, operations);
-        return TUTTI_OK;
-    }
     issue = add_issue(t, event);
     if (issue == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for what is issued");

@@ -47,7 +47,7 @@ static inline bool complete_is_pending(const struct device_inflight *inflight)
 /**
  * Engine: the commands of operations (a list over next, RUNNING) are on streams: their names are
  * free, those who wait for a stream are woken, and they end when `event` has passed, whose
- * reference is taken. Without an event they end now.
+ * reference is taken.
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY (the event alone is gone)
  */
 tutti_status complete_issue(

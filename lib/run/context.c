@@ -5,20 +5,6 @@
 
 #include "base/cpu.h"
 
-bool context_has_work(const struct tutti *t)
-{
-    /*
-     * In this order: what ends in between makes the answer late, not wrong. Acquire: pairs
-     * with complete.c. The count is sequentially consistent against that of waiters: see
-     * driver_leave().
-     */
-    const uint64_t ended =
-            atomic_load_explicit(&t->work.finished.count, memory_order_acquire);
-
-    return atomic_load_explicit(&t->work.intake.count, memory_order_seq_cst) != ended ||
-            complete_is_pending(&t->engine.inflight);
-}
-
 tutti_status context_check(struct tutti *t)
 {
     tutti_status status = TUTTI_OK;

@@ -64,7 +64,6 @@ struct work {
     /* lock */
     _Alignas(MEM_CACHE_LINE) struct operation_table operations;
     struct groups groups; /* open groups of threads                                   */
-    bool closing; /* finalize was called: nothing more is accepted                    */
 };
 
 /** Where the ranks are, and how they reach each other. Fixed. */
@@ -99,6 +98,7 @@ struct tutti {
 
     /* lock */
     pthread_mutex_t lock;
+    bool closing; /* finalize was called: nothing more is accepted                    */
     struct process_sets sets; /* written by the engine under the lock                 */
     struct outputs outputs; /* memory that it hands out                               */
 
@@ -114,7 +114,19 @@ struct tutti {
 
 /** True while there are submissions that are not final, or something issued that has not
  * passed. */
-bool context_has_work(const struct tutti *t);
+static inline bool context_has_work(const struct tutti *t)
+{
+    /*
+     * In this order: what ends in between makes the answer late, not wrong. Acquire: pairs
+     * with complete.c. The count is sequentially consistent against that of waiters: see
+     * driver_leave().
+     */
+    const uint64_t ended =
+            atomic_load_explicit(&t->work.finished.count, memory_order_acquire);
+
+    return atomic_load_explicit(&t->work.intake.count, memory_order_seq_cst) != ended ||
+            complete_is_pending(&t->engine.inflight);
+}
 
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);

@@ -16,6 +16,12 @@
 #include "run/order.h"
 #include "run/stage.h"
 
+/* Batches of device memory are launched in one order on all ranks (run/order.h). */
+static bool is_ordered(const struct tutti *t, const struct batch *batch)
+{
+    return batch->space == OP_DEVICE && tickets_are_used(&t->engine.tickets);
+}
+
 void dispatch_queue(struct tutti *t, struct batch *batch)
 {
     struct set_lane *lane = batch_lane(batch);
@@ -31,7 +37,9 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     lane->last_waiting = batch;
     batch->set->waiting_lanes |= 1u << batch->lane;
     t->dispatcher.waiting++;
-    order_queued(t, batch);
+    if (is_ordered(t, batch)) {
+        order_queued(t, batch);
+    }
 }
 
 static void note_time(struct batch *batch)
@@ -46,7 +54,9 @@ static void note_time(struct batch *batch)
 
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
 {
-    fusion_release(dispatcher, batch);
+    if (batch->buffer.memory != NULL) {
+        fusion_release(dispatcher, batch);
+    }
     batch_put_back(dispatcher, batch);
 }
 
@@ -79,6 +89,10 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
         t->device.hold(t->device.state, event);
     } else {
         batch->issued = NULL;
+    }
+    if (event == NULL) {
+        complete_list(t, take_operations(batch));
+        return TUTTI_OK;
     }
     return complete_issue(t, take_operations(batch), event);
 }
@@ -152,17 +166,24 @@ static void add_running(
     *at = batch;
 }
 
+static bool may_launch(const struct tutti *t, const struct batch *batch)
+{
+    return !is_ordered(t, batch) || order_allows(t, batch);
+}
+
 static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *moved)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     tutti_status status = TUTTI_OK;
 
     while (lane->first_waiting != NULL && status == TUTTI_OK &&
-            window_is_open(t, lane) && order_allows(t, lane->first_waiting)) {
+            window_is_open(t, lane) && may_launch(t, lane->first_waiting)) {
         struct batch *batch = take_waiting(dispatcher, lane);
 
         *moved = true;
-        order_use(t, batch);
+        if (is_ordered(t, batch)) {
+            order_use(t, batch);
+        }
         if (batch->operation_count == 0) {
             lane->sequence++;
             recycle(dispatcher, batch);
@@ -307,12 +328,14 @@ static tutti_status step_running(struct tutti *t, bool *moved)
 /* Device batches of a lane may have to wait for one of a lane that was looked at before. */
 static tutti_status launch_all(struct tutti *t, bool *moved)
 {
-    tutti_status status;
+    tutti_status status = TUTTI_OK;
     uint64_t used;
 
     do {
         used = t->engine.tickets.used;
-        status = order_advance(t, moved);
+        if (tickets_are_used(&t->engine.tickets)) {
+            status = order_advance(t, moved);
+        }
         if (t->dispatcher.waiting == 0) {
             break;
         }

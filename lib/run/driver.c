@@ -291,6 +291,12 @@ void driver_enter(struct tutti *t)
     (void)atomic_fetch_add_explicit(&t->driver.waiters, 1, memory_order_seq_cst);
 }
 
+/* This rank must look for messages although it has submitted nothing. */
+static bool is_on_duty(const struct tutti *t)
+{
+    return tickets_are_used(&t->engine.tickets) && order_is_on_duty(t);
+}
+
 void driver_leave(struct tutti *t)
 {
     /*
@@ -301,7 +307,7 @@ void driver_leave(struct tutti *t)
             atomic_fetch_sub_explicit(&t->driver.waiters, 1, memory_order_seq_cst);
 
     if (before == 1 && t->driver.has_background &&
-            (context_has_work(t) || order_is_on_duty(t) || has_unsent(t))) {
+            (context_has_work(t) || is_on_duty(t) || has_unsent(t))) {
         doorbell_ring(&t->driver.park_bell);
     }
 }
@@ -413,8 +419,7 @@ static void background_nap(struct tutti *t, int64_t nap_ns)
 static bool background_is_needed(struct tutti *t)
 {
     return atomic_load_explicit(&t->driver.waiters, memory_order_seq_cst) == 0 &&
-            (context_has_work(t) || order_is_on_duty(t) || is_untold(t) ||
-                    has_unsent(t));
+            (context_has_work(t) || is_on_duty(t) || is_untold(t) || has_unsent(t));
 }
 
 /*

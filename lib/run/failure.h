@@ -71,8 +71,7 @@ void failure_suspect(struct tutti *t);
 bool failure_lingers(const struct tutti *t);
 /**
  * Engine (failure_cleanup.c): tells the other ranks (unless one of them told us), gives up what
- * is launched and ends all operations. Does nothing while the context lives, and cheap
- * afterwards.
+ * is launched and ends all operations. Once the context has failed, in each pass; cheap.
  */
 void failure_enforce(struct tutti *t);
 /** Engine: another rank says the job has failed. */

@@ -92,9 +92,6 @@ void failure_enforce(struct tutti *t)
     bool cancelled;
     bool over;
 
-    if (atomic_load_explicit(&t->failure.is_set, memory_order_acquire) == 0) {
-        return;
-    }
     pthread_mutex_lock(&t->lock);
     failure = t->failure.error;
     pthread_mutex_unlock(&t->lock);

@@ -57,11 +57,9 @@ static void buffer_give(struct dispatcher *dispatcher, struct fusion_buffer buff
 
 void fusion_release(struct dispatcher *dispatcher, struct batch *batch)
 {
-    if (batch->buffer.memory != NULL) {
-        buffer_give(dispatcher, batch->buffer);
-        observe(batch->context, batch, EVENT_UNBUFFERED);
-        batch->buffer.memory = NULL;
-    }
+    buffer_give(dispatcher, batch->buffer);
+    observe(batch->context, batch, EVENT_UNBUFFERED);
+    batch->buffer.memory = NULL;
 }
 
 /* ------------------------------------------------------------- whole tensors */

@@ -21,7 +21,7 @@ tutti_status fusion_pack(struct dispatcher *dispatcher, struct batch *batch);
 /** Unpacks a finished batch that has a buffer. */
 void fusion_unpack(const struct batch *batch);
 
-/** Gives the buffer of a batch back, if it has one. */
+/** Gives the buffer of a batch back; it has one. */
 void fusion_release(struct dispatcher *dispatcher, struct batch *batch);
 
 #endif

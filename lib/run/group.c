@@ -20,12 +20,11 @@ struct open_group *group_of_thread(struct groups *groups)
     return group;
 }
 
-/* Relaxed: a group of this thread is seen, and others are none of its business. */
 static struct open_group *find_group(struct tutti *t)
 {
     struct open_group *group;
 
-    if (atomic_load_explicit(&t->work.groups.open, memory_order_relaxed) == 0) {
+    if (!groups_are_open(&t->work.groups)) {
         return NULL;
     }
     pthread_mutex_lock(&t->lock);

@@ -34,6 +34,13 @@ struct groups {
     _Atomic uint32_t open; /* how many; lets others skip the search            */
 };
 
+/** Any thread: some thread has a group open. False: this one has none. */
+static inline bool groups_are_open(const struct groups *groups)
+{
+    /* Relaxed: a group of this thread is seen, and others are none of its business. */
+    return atomic_load_explicit(&groups->open, memory_order_relaxed) != 0;
+}
+
 /** tutti_group_begin(). */
 tutti_status group_begin(struct tutti *t);
 /** tutti_group_end(). */
@@ -45,7 +52,7 @@ struct open_group *group_of_thread(struct groups *groups);
 void group_add(struct open_group *group, struct operation *operation);
 /** Remembers the first refusal (the thread's last error). */
 void group_refuse(struct tutti *t, tutti_status status);
-/** True when the calling thread has a group open. */
+/** True when the calling thread has a group open; mostly groups_are_open() answers it. */
 bool group_is_open(struct tutti *t);
 
 #endif

@@ -39,6 +39,13 @@ tutti_status messages_send(struct tutti *t, int to)
             t->peers.transport.state, to, out->data, out->len);
 }
 
+void messages_wake(void *user, int rank)
+{
+    struct tutti *t = user;
+
+    t->peers.transport.ops->wake(t->peers.transport.state, rank);
+}
+
 /* -------------------------------------------------------------- receiving */
 
 static int member_of(const struct process_set *set, int world_rank)

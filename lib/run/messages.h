@@ -38,4 +38,7 @@ tutti_status messages_poll(struct tutti *t, bool *moved);
 tutti_status messages_replay(struct tutti *t);
 void messages_fini(struct tutti *t);
 
+/** Wakes another rank, where it may sleep; `user` is the context. */
+void messages_wake(void *user, int rank);
+
 #endif

@@ -1,5 +1,5 @@
 /*
- * One submitted operation: its states and its request.
+ * One submitted operation: its states and its request; and the table of all.
  */
 #include "run/operation.h"
 
@@ -12,7 +12,7 @@
 #include "run/persistent.h"
 
 #define NEXT(state) (1u << (state))
-static const unsigned operation_transitions[OPERATION_STATE_COUNT] = {
+const unsigned operation_transitions[OPERATION_STATE_COUNT] = {
     [OPERATION_FREE] = NEXT(OPERATION_QUEUED),
     [OPERATION_QUEUED] =
             NEXT(OPERATION_ANNOUNCED) | NEXT(OPERATION_DONE) | NEXT(OPERATION_FREE),
@@ -23,17 +23,6 @@ static const unsigned operation_transitions[OPERATION_STATE_COUNT] = {
     [OPERATION_DONE] = NEXT(OPERATION_FREE),
 };
 #undef NEXT
-
-void operation_advance(struct operation *operation, enum operation_state to)
-{
-    const bool is_legal =
-            (operation_transitions[operation_state(operation)] & (1u << to)) != 0;
-
-    assert(is_legal);
-    (void)is_legal;
-    /* Relaxed: whoever hands an operation on publishes it by other means. */
-    atomic_store_explicit(&operation->state, to, memory_order_relaxed);
-}
 
 static uint32_t generation_of(const struct operation *operation)
 {
@@ -73,13 +62,7 @@ bool operation_end(struct operation *operation)
     /* Pairs with work_is_over(): who still looks at it sees that it is gone. */
     atomic_store_explicit(&operation->generation,
             (generation | OPERATION_PHASE_MASK) + 1, memory_order_release);
-    return persistent_return(operation);
-}
-
-tutti_request operation_handle(const struct operation *operation)
-{
-    return (tutti_request)generation_of(operation) << 32 |
-            ((tutti_request)operation->index + 1);
+    return !persistent_is_held(operation) || persistent_return(operation);
 }
 
 static uint32_t request_generation(tutti_request request)
@@ -167,18 +150,6 @@ bool operation_uses(const struct operation *operation, const char *memory, size_
     return uses && !is_over;
 }
 
-bool operation_is_of(const struct operation *operation, tutti_request request)
-{
-    /* Acquire: with operation_end(), of whoever consumes it. */
-    return atomic_load_explicit(&operation->generation, memory_order_acquire) ==
-            request_generation(request);
-}
-
-bool operation_is_over(const struct operation *operation, tutti_request request)
-{
-    return !operation_is_of(operation, request) || operation_is_done(operation);
-}
-
 bool operation_is_over_or_issued(
         const struct operation *operation, tutti_request request)
 {
@@ -216,4 +187,101 @@ void operation_text(const struct operation *operation, char *text, size_t capaci
         (void)snprintf(text + len, capacity - (size_t)len, " of step %" PRId64,
                 (int64_t)(step - 1));
     }
+}
+
+/* ------------------------------------------------------- the table of operations */
+
+/* Slabs that never move, and a pool. */
+#define SLAB_OPERATIONS 256u
+
+/* Slab s holds SLAB_OPERATIONS << s operations, those from SLAB_OPERATIONS * (2^s - 1) on. */
+static uint32_t slab_first(uint32_t slab)
+{
+    return SLAB_OPERATIONS * ((1u << slab) - 1);
+}
+
+static uint32_t slab_of(uint32_t index)
+{
+    return 31 - (uint32_t)__builtin_clz(index / SLAB_OPERATIONS + 1);
+}
+
+static bool add_slab(struct operation_table *table)
+{
+    const uint32_t number =
+            atomic_load_explicit(&table->slab_count, memory_order_relaxed);
+    const uint32_t count = SLAB_OPERATIONS << number;
+    struct operation *slab;
+
+    if (number == OPERATION_SLABS_MAX) {
+        return false;
+    }
+    slab = mem_alloc_aligned(count * sizeof *slab);
+    if (slab == NULL) {
+        return false;
+    }
+    for (uint32_t i = count; i > 0; i--) {
+        slab[i - 1].index = slab_first(number) + i - 1;
+        slab[i - 1].next = table->free;
+        table->free = &slab[i - 1];
+    }
+    /* Pairs with the acquire in operation_at(): the operations are filled in. */
+    atomic_store_explicit(&table->slabs[number], slab, memory_order_release);
+    atomic_store_explicit(&table->slab_count, number + 1, memory_order_relaxed);
+    return true;
+}
+
+struct operation *operation_at(const struct operation_table *table, uint64_t index)
+{
+    struct operation *slab;
+    uint32_t number;
+
+    if (index >= slab_first(OPERATION_SLABS_MAX)) {
+        return NULL;
+    }
+    number = slab_of((uint32_t)index);
+    /* Pairs with the release in add_slab(). */
+    slab = atomic_load_explicit(&table->slabs[number], memory_order_acquire);
+    return slab == NULL ? NULL : &slab[(uint32_t)index - slab_first(number)];
+}
+
+struct operation *operation_take(struct operation_table *table)
+{
+    struct operation *operation;
+
+    if (table->free == NULL && !add_slab(table)) {
+        return NULL;
+    }
+    operation = table->free;
+    table->free = operation->next;
+    return operation;
+}
+
+void operation_put_back(struct operation_table *table, struct operation *operation)
+{
+    operation->next = table->free;
+    table->free = operation;
+}
+
+void operation_table_fini(struct operation_table *table)
+{
+    uint32_t position = 0;
+    struct operation *operation;
+
+    while ((operation = operation_next(table, &position)) != NULL) {
+        mem_free(operation->error);
+        mem_free(operation->numbers.list);
+        mem_free(operation->parts.list);
+    }
+    for (uint32_t s = 0; s < OPERATION_SLABS_MAX; s++) {
+        mem_free(atomic_load_explicit(&table->slabs[s], memory_order_relaxed));
+        atomic_store_explicit(&table->slabs[s], NULL, memory_order_relaxed);
+    }
+    atomic_store_explicit(&table->slab_count, 0, memory_order_relaxed);
+    table->free = NULL;
+}
+
+struct operation *operation_next(
+        const struct operation_table *table, uint32_t *position)
+{
+    return operation_at(table, (*position)++);
 }

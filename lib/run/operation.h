@@ -13,6 +13,7 @@
 #ifndef TUTTI_RUN_OPERATION_H
 #define TUTTI_RUN_OPERATION_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -113,6 +114,7 @@ struct operation {
                                     says no more than that the operation is not its       */
     _Atomic uint32_t
             cancel_asked; /* the generation that tutti_cancel() meant; 0: none */
+    tutti_status status; /* final status, valid once done                   */
     struct process_set *set;
     struct observed_name record; /* of the name                              */
     int64_t taken_ns; /* when the engine saw it                         */
@@ -122,7 +124,6 @@ struct operation {
     struct operation_memory memory;
     struct operation_device on_device;
     struct operation_callback callback;
-    tutti_status status; /* final status, valid once done                   */
     struct error *error; /* owned; NULL when status is TUTTI_OK             */
     struct operation *next; /* in the queue, a group, or a list of completions */
 };
@@ -190,7 +191,13 @@ bool operation_uses(
         const struct operation *operation, const char *memory, size_t bytes);
 
 /** The public handle. */
-tutti_request operation_handle(const struct operation *operation);
+static inline tutti_request operation_handle(const struct operation *operation)
+{
+    const uint32_t generation =
+            atomic_load_explicit(&operation->generation, memory_order_relaxed);
+
+    return (tutti_request)generation << 32 | ((tutti_request)operation->index + 1);
+}
 /**
  * The operation of a handle, or NULL when it is unknown or consumed. Any thread, no lock: the
  * operation stays what it is as long as nobody else consumes the request.
@@ -228,9 +235,19 @@ static inline bool operation_is_on_device(const struct operation *operation)
     return operation->request.meta.space == OP_DEVICE;
 }
 /** True when an operation is of this request, and nobody is consuming it. Any thread. */
-bool operation_is_of(const struct operation *operation, tutti_request request);
+static inline bool operation_is_of(
+        const struct operation *operation, tutti_request request)
+{
+    /* Acquire: with operation_end(), of whoever consumes it. */
+    return atomic_load_explicit(&operation->generation, memory_order_acquire) ==
+            (uint32_t)(request >> 32);
+}
 /** True when the handle's operation is final or no longer exists. Any thread, no lock. */
-bool operation_is_over(const struct operation *operation, tutti_request request);
+static inline bool operation_is_over(
+        const struct operation *operation, tutti_request request)
+{
+    return !operation_is_of(operation, request) || operation_is_done(operation);
+}
 
 /** As operation_is_over(), or issued on the device. */
 bool operation_is_over_or_issued(
@@ -256,7 +273,16 @@ static inline void operation_set_result(
 /** Writes an operation that is not over in words: allreduce "layer2" of step 40. */
 void operation_text(const struct operation *operation, char *text, size_t capacity);
 
+/** For each state, a bit for each that may follow. */
+extern const unsigned operation_transitions[OPERATION_STATE_COUNT];
+
 /** The only writer of `state`. */
-void operation_advance(struct operation *operation, enum operation_state to);
+static inline void operation_advance(
+        struct operation *operation, enum operation_state to)
+{
+    assert((operation_transitions[operation_state(operation)] & (1u << to)) != 0);
+    /* Relaxed: whoever hands an operation on publishes it by other means. */
+    atomic_store_explicit(&operation->state, to, memory_order_relaxed);
+}
 
 #endif

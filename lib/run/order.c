@@ -19,11 +19,6 @@ static const struct dispatcher_backend *backend_of(const struct tutti *t)
     return NULL;
 }
 
-static bool is_on(const struct tutti *t)
-{
-    return t->engine.tickets.ops != NULL;
-}
-
 /* ---------------------------------------------------------- what tickets ask for */
 
 static const struct op_set *find(void *user, tutti_process_set id)
@@ -106,15 +101,13 @@ void order_begin(struct tutti *t)
 
 void order_queued(struct tutti *t, const struct batch *batch)
 {
-    if (batch->space == OP_DEVICE && is_on(t)) {
-        tickets_queued(&t->engine.tickets, &batch->set->op, batch->lane,
-                batch->operation_count > 0);
-    }
+    tickets_queued(&t->engine.tickets, &batch->set->op, batch->lane,
+            batch->operation_count > 0);
 }
 
 bool order_created(struct tutti *t, struct process_set *set, struct operation *creation)
 {
-    if (!is_on(t)) {
+    if (!tickets_are_used(&t->engine.tickets)) {
         return false;
     }
     operation_advance(creation, OPERATION_AGREED);
@@ -125,25 +118,22 @@ bool order_created(struct tutti *t, struct process_set *set, struct operation *c
 
 bool order_allows(const struct tutti *t, const struct batch *batch)
 {
-    return batch->space != OP_DEVICE || !is_on(t) ||
-            tickets_allow(&t->engine.tickets, &batch->set->op, batch->lane);
+    return tickets_allow(&t->engine.tickets, &batch->set->op, batch->lane);
 }
 
 void order_use(struct tutti *t, const struct batch *batch)
 {
-    if (batch->space == OP_DEVICE && is_on(t)) {
-        tickets_use(&t->engine.tickets, batch->operation_count > 0);
-    }
+    tickets_use(&t->engine.tickets, batch->operation_count > 0);
 }
 
 tutti_status order_advance(struct tutti *t, bool *moved)
 {
-    return is_on(t) ? tickets_advance(&t->engine.tickets, moved) : TUTTI_OK;
+    return tickets_advance(&t->engine.tickets, moved);
 }
 
 void order_removed(struct tutti *t, const struct process_set *set)
 {
-    if (is_on(t)) {
+    if (tickets_are_used(&t->engine.tickets)) {
         const struct dispatcher_backend *backend = backend_of(t);
 
         backend->ops->part(backend->state, &set->op, t->sets.next_id);

@@ -18,6 +18,10 @@ struct operation;
 
 /** The sets that exist from the start are there. */
 void order_begin(struct tutti *t);
+/*
+ * Of batches that have an order: those of device memory, where tickets are used.
+ */
+
 /** A batch was queued: sees to it that it gets a ticket. */
 void order_queued(struct tutti *t, const struct batch *batch);
 /**
@@ -31,7 +35,7 @@ bool order_allows(const struct tutti *t, const struct batch *batch);
 /** It was launched, or skipped. */
 void order_use(struct tutti *t, const struct batch *batch);
 /**
- * Hands tickets on, and uses those that need no batch.
+ * Where tickets are used: hands them on, and uses those that need no batch.
  * Errors: TUTTI_ERR_NO_MEMORY, those of the transport and of meet().
  */
 tutti_status order_advance(struct tutti *t, bool *moved);

@@ -283,7 +283,7 @@ static size_t take_planned(
             *status = no_memory_for_batch();
         }
     }
-    if (*status == TUTTI_OK) {
+    if (*status == TUTTI_OK && set->lanes[head->lane].carried != NULL) {
         *status = carry_take(set, head, bytes, &batch->operands);
     }
     queue_or_drop(t, batch, *status);

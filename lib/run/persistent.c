@@ -16,8 +16,6 @@
 #define BORROWED 4u
 #define CLOSED 8u
 
-#define GENERATION_ONE ((uint64_t)1 << 32)
-
 static uint64_t generation_bits(uint64_t word)
 {
     return word & ~(uint64_t)UINT32_MAX;
@@ -25,7 +23,7 @@ static uint64_t generation_bits(uint64_t word)
 
 static bool is_registered(uint64_t word)
 {
-    return (word & GENERATION_ONE) != 0;
+    return (word & PERSISTENT_GENERATION) != 0;
 }
 
 static struct operation *operation_of(
@@ -60,23 +58,11 @@ void persistent_filled(struct operation *operation)
             &operation->persistent, ~(uint64_t)FILLING, memory_order_release);
 }
 
-bool persistent_return(struct operation *operation)
-{
-    uint64_t before;
-
-    if (!persistent_is_held(operation)) {
-        return true;
-    }
-    before = atomic_fetch_and_explicit(
-            &operation->persistent, ~(uint64_t)PERSISTENT_HELD, memory_order_release);
-    return !is_registered(before);
-}
-
 tutti_tensor persistent_begin(struct operation *operation)
 {
     const uint64_t word =
             atomic_load_explicit(&operation->persistent, memory_order_relaxed);
-    const uint64_t generation = generation_bits(word) + GENERATION_ONE;
+    const uint64_t generation = generation_bits(word) + PERSISTENT_GENERATION;
 
     /* Relaxed: nobody knows the handle, and nobody takes it before persistent_open(). */
     atomic_store_explicit(
@@ -171,7 +157,8 @@ bool persistent_end(struct operation *operation)
 
     /* Only HELD can change here, when the last request is consumed. */
     do {
-        ended = (generation_bits(word) + GENERATION_ONE) | (word & PERSISTENT_HELD);
+        ended = (generation_bits(word) + PERSISTENT_GENERATION) |
+                (word & PERSISTENT_HELD);
     } while (!atomic_compare_exchange_weak_explicit(&operation->persistent, &word,
             ended, memory_order_acquire, memory_order_relaxed));
     return (ended & PERSISTENT_HELD) == 0;
@@ -181,7 +168,7 @@ bool persistent_end(struct operation *operation)
 
 static bool is_gated(const struct tutti *t, const struct process_set *set)
 {
-    return t->failure.error.status != TUTTI_OK || t->work.closing || set->closing ||
+    return t->failure.error.status != TUTTI_OK || t->closing || set->closing ||
             set->joined;
 }
 

@@ -35,11 +35,6 @@ struct operation *persistent_take(
         const struct operation_table *table, tutti_tensor handle);
 /** The submission is queued, or withdrawn, by the thread that has taken it. */
 void persistent_filled(struct operation *operation);
-/**
- * Any thread, by operation_end(): the operation is not in use any more.
- * @return true when nobody has it: it is of the pool, or was unregistered meanwhile
- */
-bool persistent_return(struct operation *operation);
 /** True for an operation in use by its registration, false for one from the pool. */
 static inline bool persistent_is_held(const struct operation *operation);
 
@@ -85,14 +80,28 @@ void persistent_forget(struct tutti *t, const struct process_set *set);
 /** TUTTI_ERR_INVALID, with the sentence for a handle that is none. */
 tutti_status persistent_unknown(tutti_tensor handle);
 
-/** Low bit of the word; the others are in persistent.c. */
+/** Bits of the word; the others are in persistent.c. */
 #define PERSISTENT_HELD 1u
+#define PERSISTENT_GENERATION ((uint64_t)1 << 32) /* odd generations are registered */
 
 static inline bool persistent_is_held(const struct operation *operation)
 {
     /* Relaxed: the caller has the operation, so nobody else changes the answer. */
     return (atomic_load_explicit(&operation->persistent, memory_order_relaxed) &
                    PERSISTENT_HELD) != 0;
+}
+
+/**
+ * Any thread, by operation_end(): an operation that is held is not in use any more.
+ * @return true when nobody has it: it was unregistered meanwhile
+ */
+static inline bool persistent_return(struct operation *operation)
+{
+    /* Pairs with the acquire in persistent_take(). */
+    const uint64_t before = atomic_fetch_and_explicit(
+            &operation->persistent, ~(uint64_t)PERSISTENT_HELD, memory_order_release);
+
+    return (before & PERSISTENT_GENERATION) == 0;
 }
 
 #endif

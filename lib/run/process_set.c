@@ -202,25 +202,6 @@ void process_sets_take(struct tutti *t, struct process_set *set)
     pthread_mutex_unlock(&t->lock);
 }
 
-struct process_set *process_sets_find(
-        const struct process_sets *sets, tutti_process_set id)
-{
-    size_t low = 0;
-    size_t high = sets->count;
-
-    /* Ids only grow, so the table is sorted by them. */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (sets->sets[middle]->id < id) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < sets->count && sets->sets[low]->id == id ? sets->sets[low] : NULL;
-}
-
 void process_sets_fini(struct process_sets *sets)
 {
     for (size_t i = 0; i < sets->count; i++) {

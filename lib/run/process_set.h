@@ -13,6 +13,7 @@
 
 #include "agree/negotiator.h"
 #include "ops/op.h"
+#include "run/batch.h"
 
 struct batch;
 struct tutti;
@@ -72,8 +73,31 @@ tutti_status process_sets_add(
 void process_sets_take(struct tutti *t, struct process_set *set);
 void process_set_free(struct process_set *set);
 /** The set of an id, or NULL. */
-struct process_set *process_sets_find(
-        const struct process_sets *sets, tutti_process_set id);
+static inline struct process_set *process_sets_find(
+        const struct process_sets *sets, tutti_process_set id)
+{
+    size_t low = 0;
+    size_t high = sets->count;
+
+    /* Ids only grow, so the table is sorted by them. */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (sets->sets[middle]->id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < sets->count && sets->sets[low]->id == id ? sets->sets[low] : NULL;
+}
+
+/** The lane that a batch goes through. */
+static inline struct set_lane *batch_lane(const struct batch *batch)
+{
+    return &batch->set->lanes[batch->lane];
+}
+
 void process_sets_fini(struct process_sets *sets);
 
 #endif

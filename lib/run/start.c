@@ -14,13 +14,6 @@
 /* Without stall times, how often a driven engine asks its negotiators. */
 #define TICK_LIMIT_NS 1000000000
 
-static void wake_rank(void *user, int world_rank)
-{
-    struct tutti *t = user;
-
-    t->peers.transport.ops->wake(t->peers.transport.state, world_rank);
-}
-
 static void *heap_alloc(void *user, size_t bytes)
 {
     struct tutti *t = user;
@@ -85,7 +78,7 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .chunk_bytes = spec->chunk_bytes,
             .link = spec->link,
             .native = spec->natives[b],
-            .wake = wake_rank,
+            .wake = messages_wake,
             .wake_user = t };
         observer_attach(t, b, backend->ops->name, &backend->env);
         status = backend->ops->open(&backend->env, &backend->state);

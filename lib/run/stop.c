@@ -250,7 +250,7 @@ tutti_status context_finalize(struct tutti *t)
         return status;
     }
     pthread_mutex_lock(&t->lock);
-    t->work.closing = true;
+    t->closing = true;
     persistent_gate_all(t);
     pthread_mutex_unlock(&t->lock);
     tickets_demand(&t->engine.tickets); /* whatever is queued is waited for now */

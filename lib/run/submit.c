@@ -149,7 +149,8 @@ static tutti_status fill(struct operation *operation, const struct submission *s
     operation->request.meta.step = s->step;
     operation->memory.input = s->input;
     operation->memory.output = s->output;
-    operation->memory.owns_output = rows_own_output(s, &operation->set->op);
+    operation->memory.owns_output =
+            s->rows.owns_output && rows_own_output(s, &operation->set->op);
     if (s->collective >= META_SET_CREATE) {
         lend(operation, 0, sizeof(int));
         return TUTTI_OK;
@@ -303,7 +304,8 @@ static struct tensor_state *find_registered(
 static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tutti_tensor handle, tutti_request *request)
 {
-    struct open_group *group = group_of_thread(&t->work.groups);
+    struct open_group *group =
+            groups_are_open(&t->work.groups) ? group_of_thread(&t->work.groups) : NULL;
     struct process_set *set = NULL;
     struct tensor_state *tensor = NULL;
     tutti_status status;
@@ -359,7 +361,9 @@ static tutti_status place_buffers(
     member = set->op;
     member.world_ranks = NULL; /* they may go */
     pthread_mutex_unlock(&t->lock);
-    status = failure_of_device(t, buffers_place(t, s, &member, !group_is_open(t)));
+    status = failure_of_device(t,
+            buffers_place(t, s, &member,
+                    !groups_are_open(&t->work.groups) || !group_is_open(t)));
     if (handle != 0) {
         s->name = NULL;
     }
@@ -464,8 +468,7 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     struct operation *operation = NULL;
     tutti_status status;
 
-    /* Relaxed: a group of this thread is seen, and others are none of its business. */
-    if (atomic_load_explicit(&t->work.groups.open, memory_order_relaxed) == 0) {
+    if (!groups_are_open(&t->work.groups)) {
         operation = persistent_take(&t->work.operations, tensor);
     }
     if (operation == NULL) {

@@ -384,12 +384,9 @@ tutti_status transport_collect(struct transport *transport,
 
 /* ------------------------------------------------------------ after the start */
 
-tutti_status transport_poll(
+tutti_status transport_deliver_early(
         struct transport *transport, transport_deliver deliver, void *user)
 {
-    if (transport->early.len == 0) {
-        return transport->ops->poll(transport->state, deliver, user);
-    }
     mail_deliver(&transport->early, deliver, user);
     wire_writer_fini(&transport->early);
     return TUTTI_OK;

@@ -62,9 +62,17 @@ struct transport {
     struct wire_writer early; /* mail that came before the engine; owned */
 };
 
-/** As ops->poll(), but messages that came before the engine are delivered first. */
-tutti_status transport_poll(
+/** Delivers messages that came before the engine. */
+tutti_status transport_deliver_early(
         struct transport *transport, transport_deliver deliver, void *user);
+/** As ops->poll(), but messages that came before the engine are delivered first. */
+static inline tutti_status transport_poll(
+        struct transport *transport, transport_deliver deliver, void *user)
+{
+    return transport->early.len == 0
+            ? transport->ops->poll(transport->state, deliver, user)
+            : transport_deliver_early(transport, deliver, user);
+}
 /** Releases everything. */
 void transport_close(struct transport *transport);
 
