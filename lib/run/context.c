@@ -4,6 +4,7 @@
 #include "run/context.h"
 
 #include "base/cpu.h"
+#include "run/complete_device.h"
 
 bool context_has_work(const struct tutti *t)
 {

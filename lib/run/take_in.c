@@ -3,9 +3,13 @@
  */
 #include "run/take_in.h"
 
+#include "agree/meta.h"
+#include "agree/negotiator.h"
 #include "observe/observe.h"
 #include "run/complete.h"
 #include "run/context.h"
+#include "run/intake.h"
+#include "run/operation.h"
 
 /*
  * Looked at after the intake was taken: an operation whose cancellation comes later is in the
