@@ -6,7 +6,9 @@
 
 #include <stdio.h>
 
+#include "agree/meta.h"
 #include "run/context.h"
+#include "run/rows.h"
 #include "run/submit.h"
 
 static size_t payload_bytes(const struct submission *s, int64_t elements)

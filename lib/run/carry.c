@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "agree/meta.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "run/context.h"

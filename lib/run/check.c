@@ -6,10 +6,13 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "agree/meta.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "run/context.h"
+#include "run/process_set.h"
+#include "run/rows.h"
 
 /* The end of a name is one, too. */
 static bool is_control(char c)

@@ -3,6 +3,7 @@
  */
 #include "run/complete.h"
 
+#include "agree/meta.h"
 #include "base/mem.h"
 #include "observe/observe.h"
 #include "run/context.h"

@@ -8,6 +8,7 @@
 #include "observe/observe.h"
 #include "run/complete.h"
 #include "run/context.h"
+#include "run/operation.h"
 
 /*
  * After a failure events pass soon, since the backends have given up. Those behind commands

@@ -4,6 +4,7 @@
 #include "run/context.h"
 
 #include "base/cpu.h"
+#include "run/complete_device.h"
 
 tutti_status context_check(struct tutti *t)
 {

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+#include "agree/negotiator.h"
 #include "base/clock.h"
 #include "observe/observe.h"
 #include "run/carry.h"
@@ -13,6 +14,7 @@
 #include "run/context.h"
 #include "run/fusion.h"
 #include "run/launch.h"
+#include "run/operation.h"
 #include "run/order.h"
 #include "run/stage.h"
 

@@ -5,11 +5,15 @@
 
 #include <stdio.h>
 
+#include "agree/negotiator.h"
+#include "agree/outbox.h"
+#include "agree/plan.h"
 #include "base/clock.h"
 #include "observe/observe.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
+#include "run/dispatch.h"
 #include "run/failure.h"
 #include "run/messages.h"
 #include "run/outcomes.h"

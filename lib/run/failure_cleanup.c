@@ -9,7 +9,10 @@
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
+#include "run/dispatch.h"
 #include "run/failure.h"
+#include "run/messages.h"
+#include "run/operation.h"
 #include "run/spread.h"
 
 /* How soon to look again whether what was given up is over. */

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "observe/observe.h"
+#include "run/batch.h"
 #include "run/context.h"
 #include "run/rows.h"
 

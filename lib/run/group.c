@@ -9,6 +9,8 @@
 #include "run/complete.h"
 #include "run/context.h"
 #include "run/failure.h"
+#include "run/intake.h"
+#include "run/operation.h"
 
 struct open_group *group_of_thread(struct groups *groups)
 {

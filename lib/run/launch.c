@@ -5,12 +5,15 @@
 
 #include <string.h>
 
+#include "agree/meta.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "observe/observe.h"
+#include "run/batch.h"
 #include "run/context.h"
 #include "run/dispatch.h"
 #include "run/fusion.h"
+#include "run/operation.h"
 #include "run/output.h"
 #include "run/rows.h"
 #include "run/stage.h"

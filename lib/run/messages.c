@@ -5,10 +5,14 @@
 
 #include <string.h>
 
+#include "agree/negotiator.h"
 #include "base/digest.h"
 #include "base/mem.h"
+#include "device/tickets.h"
 #include "observe/observe.h"
 #include "run/context.h"
+#include "run/failure.h"
+#include "run/process_set.h"
 
 /* A message for a set this rank has not created yet. */
 struct early_message {

@@ -8,6 +8,9 @@
 #include "device/tickets.h"
 #include "run/complete.h"
 #include "run/context.h"
+#include "run/messages.h"
+#include "run/operation.h"
+#include "run/process_set.h"
 
 static const struct dispatcher_backend *backend_of(const struct tutti *t)
 {

@@ -3,12 +3,18 @@
  */
 #include "run/outcomes.h"
 
+#include "agree/meta.h"
+#include "agree/outbox.h"
 #include "base/mem.h"
+#include "run/batch.h"
 #include "run/carry.h"
 #include "run/complete.h"
 #include "run/context.h"
+#include "run/dispatch.h"
+#include "run/operation.h"
 #include "run/order.h"
 #include "run/output.h"
+#include "run/process_set.h"
 
 static tutti_status no_memory_for_batch(void)
 {

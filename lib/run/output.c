@@ -6,9 +6,11 @@
 
 #include <stdio.h>
 
+#include "agree/meta.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "run/context.h"
+#include "run/operation.h"
 
 /* Lock held. An extent that has some of a range, or NULL. */
 static struct extent *find_any(

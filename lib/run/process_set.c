@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "agree/plan.h"
+#include "agree/tree.h"
 #include "base/mem.h"
 #include "observe/observe.h"
 #include "run/carry.h"

@@ -3,8 +3,10 @@
  */
 #include "run/stage.h"
 
+#include "agree/meta.h"
 #include "base/mem.h"
 #include "observe/observe.h"
+#include "run/batch.h"
 #include "run/context.h"
 
 static size_t output_bytes(const struct batch *batch, const struct operation *operation)

@@ -7,7 +7,10 @@
 
 #include "base/text.h"
 #include "observe/observe.h"
+#include "run/batch.h"
 #include "run/context.h"
+#include "run/failure.h"
+#include "run/operation.h"
 
 static void batch_text(
         const struct tutti *t, const struct batch *batch, char *text, size_t capacity)

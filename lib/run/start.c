@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "run/driver.h"
 #include "run/order.h"
+#include "run/process_set.h"
 #include "run/set_list.h"
 
 /* Without stall times, how often a driven engine asks its negotiators. */

@@ -9,14 +9,22 @@
  */
 #include <sched.h>
 
+#include "agree/meta.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "device/tickets.h"
 #include "run/complete_device.h"
+#include "run/dispatch.h"
 #include "run/driver.h"
 #include "run/engine.h"
+#include "run/failure.h"
+#include "run/messages.h"
+#include "run/operation.h"
 #include "run/order.h"
+#include "run/outcomes.h"
 #include "run/output.h"
 #include "run/persistent.h"
+#include "run/process_set.h"
 #include "run/start.h"
 #include "run/submit.h"
 
