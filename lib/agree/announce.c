@@ -14,7 +14,7 @@
 static bool announcement_is_void(const struct tensor_state *tensor, uint64_t seen)
 {
     return (tensor->tally != NULL && tensor->tally->planning) ||
-            seen < tensor->void_before;
+            seen < tensor->heard.void_before;
 }
 
 /*
@@ -92,7 +92,7 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     if (tensor == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    if (tensor->passes) {
+    if (tensor->heard.passes) {
         return TUTTI_OK;
     }
     if (!is_plain(ref, &said->meta) || negotiator->names.freed > 0 ||

@@ -50,7 +50,7 @@ void name_split(struct negotiator *negotiator, struct tensor_state *tensor)
     const struct tree *tree = &negotiator->tree;
     const struct name_ref ref = tensor_ref(tensor);
 
-    tensor->passes = !is_coordinator(negotiator);
+    tensor->heard.passes = !is_coordinator(negotiator);
     if (tensor->round.held == NULL) {
         return;
     }

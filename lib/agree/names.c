@@ -168,8 +168,8 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
     }
     row_counts_free(negotiator, tensor);
     tensor_drop_held(tensor);
-    if (tensor->user != NULL) {
-        negotiator->config.forget(negotiator->config.user, tensor->user);
+    if (tensor->threads.user != NULL) {
+        negotiator->config.forget(negotiator->config.user, tensor->threads.user);
     }
     meta_fini(&tensor->meta);
     bitset_fini(&tensor->round.who);
@@ -223,7 +223,7 @@ struct tensor_state *names_hold(
     struct tensor_state *tensor = find_or_add(negotiator, ref);
 
     if (tensor != NULL) {
-        tensor->holds++;
+        tensor->threads.holds++;
     }
     return tensor;
 }
@@ -231,10 +231,10 @@ struct tensor_state *names_hold(
 /* The negotiator sees it for the first time. Locked, or the name is held. */
 static void meet(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    if (tensor->met) {
+    if (tensor->threads.met) {
         return;
     }
-    tensor->met = true;
+    tensor->threads.met = true;
     if (tensor->tally != NULL) {
         tensor->tally->decided_at = negotiator->names.forgotten_at;
     }
@@ -248,7 +248,7 @@ struct tensor_state *tensor_find(
 
     names_lock(negotiator);
     tensor = map_find(&negotiator->names.by_name, ref->hash, tensor_matches, ref);
-    if (tensor != NULL && !tensor->met) {
+    if (tensor != NULL && !tensor->threads.met) {
         tensor = NULL;
     }
     names_unlock(negotiator);
@@ -312,7 +312,7 @@ static void drop_oldest_idle(struct negotiator *negotiator)
     struct tensor_state *oldest = negotiator->names.idle.first;
 
     list_remove(&negotiator->names.idle, oldest);
-    if (oldest->holds > 0) {
+    if (oldest->threads.holds > 0) {
         list_append(&negotiator->names.idle, oldest);
         return;
     }
@@ -436,7 +436,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     tensor->steps = (struct steps){ 0 };
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
-    tensor->passes = true;
+    tensor->heard.passes = true;
     if (is_coordinator(negotiator)) {
         list_append(&negotiator->names.numbered, tensor);
     }

@@ -103,9 +103,9 @@ void names_remove(struct negotiator *negotiator, struct tensor_state *tensor);
 static inline void names_let_go(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    tensor->holds--;
+    tensor->threads.holds--;
     /* What the negotiator has met, it forgets itself. */
-    if (tensor->holds == 0 && !tensor->met) {
+    if (tensor->threads.holds == 0 && !tensor->threads.met) {
         names_remove(negotiator, tensor);
     }
 }

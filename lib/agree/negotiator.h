@@ -84,7 +84,7 @@ struct negotiator_config {
     /* With threads that share the names (names.h); zeroed: there are none. */
     pthread_mutex_t *lock;
     void (*forget)(
-            void *user, void *theirs); /* a name goes, and tensor_state.user; locked */
+            void *user, void *theirs); /* a name goes, and threads.user; locked */
 };
 
 /** What a member contributed to an epoch that this rank has not read of. */

@@ -102,7 +102,7 @@ static void take_over(struct negotiator *negotiator, struct tensor_state *tensor
         tensor->tally->planning = false;
         tensor->tally->history.launched = false;
     }
-    tensor->void_before = negotiator->log.length;
+    tensor->heard.void_before = negotiator->log.length;
     group_drop(negotiator, tensor->meta.group);
     tensor_void_round(negotiator, tensor);
     if (tensor->own.pending) {

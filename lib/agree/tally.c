@@ -284,7 +284,7 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
             tensor != NULL ? tensor->tally->decided_at : negotiator->names.forgotten_at;
     const bool stale = (tensor != NULL &&
                                (tensor->tally->decided || tensor->tally->planning ||
-                                       log_length < tensor->void_before)) ||
+                                       log_length < tensor->heard.void_before)) ||
             decided_at > log_length || negotiator->groups.failed_at > log_length;
 
     if (stale) {

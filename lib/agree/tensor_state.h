@@ -90,6 +90,19 @@ struct round {
     bool split; /* inner: pass everything on, wait for nobody */
 };
 
+/** What this rank's threads have of a tensor: under the lock of the names. */
+struct tensor_threads {
+    void *user; /* theirs; given to config.forget() */
+    uint32_t holds; /* with any it is not forgotten: see names_hold() */
+    bool met; /* the negotiator has it on its lists */
+};
+
+/** How announcements of a tensor are taken. */
+struct tensor_heard {
+    uint64_t void_before; /* what was announced by who had read less is void */
+    bool passes; /* what is announced by name is never held here */
+};
+
 /** One name at one rank: what is known about it, and its current round. */
 struct tensor_state {
     /* identity */
@@ -97,14 +110,9 @@ struct tensor_state {
     uint16_t name_len;
     uint8_t collective;
 
-    /* this rank's threads: under the lock of the names */
-    uint32_t holds; /* with any it is not forgotten: see names_hold() */
-    void *user; /* theirs; given to config.forget() */
-
-    bool met; /* the negotiator has it on its lists */
+    struct tensor_threads threads;
 
     /* knowledge that outlives a round */
-    bool passes; /* what is announced by name is never held here */
     uint64_t number; /* agreed number; 0: none */
     struct meta meta; /* that the number stands for; owned */
     struct steps steps; /* of all uses of the number, equal on all members */
@@ -114,7 +122,7 @@ struct tensor_state {
     struct {
         uint32_t item, batch;
     } place; /* in the plan */
-    uint64_t void_before; /* what was announced by who had read less is void */
+    struct tensor_heard heard;
 
     struct round round;
     struct own_request own;
