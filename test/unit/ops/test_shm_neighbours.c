@@ -156,7 +156,7 @@ static tutti_status step(struct fleet *fleet, void *user, int member, bool *move
 }
 
 /* The linker puts this in front of reduce_tree(): it counts sums of more than one tensor. */
-static size_t joint_sums;
+static _Atomic size_t joint_sums;
 
 void __real_reduce_tree(const struct reduce_spec *spec, const void *const *inputs,
         int n, void *const *outputs, int m, size_t count);
