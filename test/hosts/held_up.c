@@ -9,7 +9,7 @@
 #include "lib/transport/mpi_end.h"
 
 enum {
-    HANG_SECONDS = 60,
+    HANG_SECONDS = 1000,
     HELD_UP_MS = 300
 };
 

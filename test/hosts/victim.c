@@ -25,7 +25,7 @@
 enum {
     STEPS = 50, /* until it runs, plans included */
     COUNT = 1000, /* milliseconds                  */
-    HANG_SECONDS = 100,
+    HANG_SECONDS = 1000,
     LARGE = 2 << 20, /* elements                      */
     IDLE_MS = 300,
     NAME_MAX_BYTES = 512,

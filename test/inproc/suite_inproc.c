@@ -14,7 +14,7 @@
 
 enum {
     RANKS_MAX = 96,
-    HANG_SECONDS = 240
+    HANG_SECONDS = 1000
 };
 
 /** What the threads share beside the job. */

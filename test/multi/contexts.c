@@ -21,7 +21,7 @@
 enum {
     CONTEXTS_MAX = 5,
     STEPS = 14,
-    HANG_SECONDS = 280
+    HANG_SECONDS = 1000
 };
 
 struct context {

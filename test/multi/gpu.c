@@ -17,7 +17,7 @@
 #include "test/gpu/ends.h"
 
 enum {
-    HANG_SECONDS = 280,
+    HANG_SECONDS = 1000,
     COUNT = 500,
     TENSORS = 4,
     STEPS = 6,

@@ -15,7 +15,7 @@
 #include "test/batch/reference.h"
 
 enum {
-    HANG_SECONDS = 280,
+    HANG_SECONDS = 1000,
     YIELDS = 100
 };
 

@@ -20,7 +20,7 @@
 
 enum {
     ATTEMPTS_MAX = 2000,
-    HANG_SECONDS = 250
+    HANG_SECONDS = 1000
 };
 
 struct world {

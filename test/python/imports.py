@@ -72,7 +72,7 @@ print("served", len(sys.argv))
 
 
 def run(*command):
-    done = subprocess.run(command, text=True, capture_output=True, timeout=60,
+    done = subprocess.run(command, text=True, capture_output=True, timeout=600,
                           env={k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "PRTE"))})
     assert done.returncode == 0 and "served 3" in done.stdout, (command, done.stdout, done.stderr)
 
@@ -91,6 +91,6 @@ with tempfile.TemporaryDirectory() as folder:
     run("env", f"PYTHONPATH={home}:{home}/horovod", sys.executable, f"{folder}/run.py", folder, "program")
     run(sys.executable, f"{folder}/train.py", folder, "hand")
     said = subprocess.run([tuttirun, "--horovod", "-np", "1", sys.executable, "-c", "import horovod.torch"],
-                          text=True, capture_output=True, timeout=60,
+                          text=True, capture_output=True, timeout=600,
                           env={k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "PRTE", "PYTHONPATH"))})
     assert f"the Python package tutti, which {sys.executable} does not have: install it" in said.stderr, said

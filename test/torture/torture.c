@@ -18,7 +18,7 @@
 #include "job.h"
 
 enum {
-    HANG_SECONDS = 30, /* of one job, which takes some milliseconds */
+    HANG_SECONDS = 300, /* of one job, which takes some milliseconds */
     ATTEMPTS_MAX = 100000
 };
 

@@ -4,7 +4,7 @@ try:
     from tutti.horovod import serve as _serve
     from tutti.runner import run
 except ModuleNotFoundError as error:
-    if error.name != "tutti":
+    if error.name not in ("tutti", "tutti.horovod"):  # a folder named tutti is a package, too
         raise
     import sys
 

@@ -52,5 +52,5 @@ foreach(name cuda nccl)
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers ${CMAKE_C_COMPILER}
             ${PROJECT_SOURCE_DIR} ${name} "${TUTTI_${upper}_INCLUDE}" "${TUTTI_CUDA_INCLUDE}")
     set_tests_properties(unit.gpu_headers_${name} PROPERTIES
-        LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+        LABELS unit TIMEOUT ${TUTTI_TEST_LIMIT} SKIP_RETURN_CODE 77)
 endforeach()
