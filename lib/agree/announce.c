@@ -5,31 +5,16 @@
 
 #include "agree/joined.h"
 #include "agree/names.h"
-#include "agree/plans.h"
 #include "agree/protocol.h"
 #include "agree/tally.h"
 #include "base/mem.h"
 
-/* True for what was announced by who had not read that the tensor is planned now. */
-static bool announcement_is_void(const struct tensor_state *tensor, uint64_t seen)
-{
-    return (tensor->tally != NULL && tensor->tally->planning) ||
-            seen < tensor->heard.void_before;
-}
-
-/*
- * A number of `rank` (with its subtree, by tag) reached this node. `seen` is the length of
- * the log that who sent it here had read.
- */
-static tutti_status number_arrived(struct negotiator *negotiator,
-        struct tensor_state *tensor, uint8_t tag, int rank, uint64_t seen)
+tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
+        uint8_t tag, int rank)
 {
     const struct tree *tree = &negotiator->tree;
     int bit;
 
-    if (announcement_is_void(tensor, seen)) {
-        return TUTTI_OK;
-    }
     if (is_coordinator(negotiator)) {
         const tutti_status status = coordinator_number(negotiator, tensor, tag, rank);
 
@@ -57,14 +42,18 @@ static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t t
 {
     struct tensor_state *tensor = NULL;
     tutti_status status = tag == ITEM_NAME_SUBTREE
-            ? coordinator_name_below(negotiator, ref, rank, &said->meta, &tensor)
+            ? coordinator_name_below(
+                      negotiator, ref, rank, &said->meta, said->seen, &tensor)
             : coordinator_name(negotiator, ref, rank, &said->meta, said->seen, &tensor);
 
     if (status != TUTTI_OK || tensor == NULL) {
         return status;
     }
     if (leave_of(negotiator, ref->collective) != NULL) {
-        status = decide_what_waits(negotiator);
+        status = bits_single_all(negotiator);
+        if (status == TUTTI_OK) {
+            status = decide_what_waits(negotiator);
+        }
         if (status != TUTTI_OK) {
             return status;
         }
@@ -92,7 +81,7 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     if (tensor == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    if (tensor->heard.passes) {
+    if (tensor->passes) {
         return TUTTI_OK;
     }
     if (!is_plain(ref, &said->meta) || negotiator->names.freed > 0 ||
@@ -114,14 +103,22 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
     struct tensor_state *tensor = tensor_find(negotiator, ref);
     bool held = false;
 
-    if (tensor != NULL && announcement_is_void(tensor, said->seen)) {
-        return TUTTI_OK;
+    if (tensor != NULL && tensor->number != 0 && !is_retired(tensor)) {
+        const tutti_status status = bits_single(negotiator, tensor);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     if (is_coordinator(negotiator)) {
         return name_at_coordinator(negotiator, tag, ref, rank, said);
     }
     if (leave != NULL) {
-        leave_pass(negotiator, leave, said->seen);
+        const tutti_status status = leave_pass(negotiator, leave, said->seen);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     if (tensor != NULL && tensor->number != 0) {
         tensor_activate(negotiator, tensor);
@@ -141,14 +138,12 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
 tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const struct name_ref ref = tensor_ref(tensor);
-    const uint64_t seen = negotiator->log.length;
 
     if (tensor->own.by_number) {
-        return number_arrived(
-                negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank, seen);
+        return bits_announce(negotiator, tensor);
     }
     return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
-            &(struct held_name){ tensor->own.local->meta, seen });
+            &(struct held_name){ tensor->own.local->meta, negotiator->log.length });
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,
@@ -197,28 +192,6 @@ tutti_status announce_pending(
             : status;
 }
 
-void announce_unread(struct negotiator *negotiator)
-{
-    if (!is_coordinator(negotiator)) {
-        /* A message that begins here says how much was read until now. */
-        run_close(negotiator);
-    }
-}
-
-void announce_read(struct negotiator *negotiator)
-{
-    struct wire_writer *out = &negotiator->outbox.up;
-
-    if (is_coordinator(negotiator)) {
-        return;
-    }
-    run_close(negotiator);
-    if (out->len > 0) {
-        wire_put_u8(out, ITEM_READ);
-        wire_put_varint(out, negotiator->log.length);
-    }
-}
-
 /* The set rank that an item is of, which is the child `from` or below it; -1: malformed. */
 static int get_rank(struct negotiator *negotiator, int from, struct wire_reader *in)
 {
@@ -231,8 +204,21 @@ static int get_rank(struct negotiator *negotiator, int from, struct wire_reader 
             : -1;
 }
 
+static tutti_status number_received(struct negotiator *negotiator,
+        struct tensor_state *tensor, uint8_t tag, int rank, int from)
+{
+    tutti_status status;
+
+    if (tag == ITEM_NUMBERS_SUBTREE && rank == from) {
+        return bits_receive(
+                negotiator, tensor, tree_child_index(&negotiator->tree, from));
+    }
+    status = bits_single(negotiator, tensor);
+    return status == TUTTI_OK ? number_collect(negotiator, tensor, tag, rank) : status;
+}
+
 static tutti_status receive_numbers(struct negotiator *negotiator, int from,
-        struct wire_reader *in, uint8_t tag, uint64_t seen)
+        struct wire_reader *in, uint8_t tag)
 {
     const int rank = get_rank(negotiator, from, in);
     const uint64_t first = wire_get_varint(in);
@@ -253,7 +239,7 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
             /* Retired while under way: its sender announces it again by name. */
             continue;
         }
-        status = number_arrived(negotiator, tensor, tag, rank, seen);
+        status = number_received(negotiator, tensor, tag, rank, from);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -304,18 +290,12 @@ static tutti_status receive_cancel(
 tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    uint64_t seen = wire_get_varint(in);
-
     while (wire_left(in) > 0) {
         const uint8_t tag = wire_get_u8(in);
         tutti_status status = TUTTI_OK;
 
         if (tag == ITEM_NUMBERS || tag == ITEM_NUMBERS_SUBTREE) {
-            status = receive_numbers(negotiator, from, in, tag, seen);
-        } else if (tag == ITEM_READ) {
-            seen = wire_get_varint(in);
-        } else if (tag == ITEM_ARRIVAL) {
-            status = arrivals_receive_up(negotiator, from, in);
+            status = receive_numbers(negotiator, from, in, tag);
         } else if (tag == ITEM_NAME || tag == ITEM_NAME_SUBTREE) {
             status = receive_name(negotiator, from, in, tag);
         } else if (tag == ITEM_CANCEL) {

@@ -9,16 +9,16 @@
 /** Announces this rank's submission, with its cancellation if it has one. */
 tutti_status announce_pending(
         struct negotiator *negotiator, struct tensor_state *tensor);
-/** This rank is about to read an entry; what it announced, it announced before that. */
-void announce_unread(struct negotiator *negotiator);
-/** Says to who reads on that this rank has read the log up to here. */
-void announce_read(struct negotiator *negotiator);
 tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Asks the coordinator to cancel this rank's submission. */
 tutti_status announce_cancel(
         struct negotiator *negotiator, const struct tensor_state *tensor);
 tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in);
+
+/** A number of `rank`, or of all of its subtree (by tag), which is collected member by member. */
+tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
+        uint8_t tag, int rank);
 
 /** True for collectives whose names inner nodes may hold. */
 bool name_is_holdable(int collective);
@@ -38,8 +38,9 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor);
 tutti_status hold_number(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit);
 /** From now on nothing of what is in a round is held here; what is held goes on. */
-void held_pass_all(struct negotiator *negotiator);
+tutti_status held_pass_all(struct negotiator *negotiator);
 /** An announcement passes an inner node: what it holds goes ahead. */
-void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen);
+tutti_status leave_pass(
+        struct negotiator *negotiator, struct leave *leave, uint64_t seen);
 
 #endif

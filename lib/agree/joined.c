@@ -10,6 +10,7 @@
  */
 #include "agree/joined.h"
 
+#include "agree/announce.h"
 #include "agree/log.h"
 #include "agree/names.h"
 #include "agree/protocol.h"
@@ -91,7 +92,6 @@ tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
 void leave_end(struct negotiator *negotiator, struct leave *leave)
 {
     leave->own = NULL;
-    leave->held = false;
     leave->below = false;
     leave->ended_at = negotiator->log.length;
     if (leave->members.words != NULL) {
@@ -106,11 +106,16 @@ bool leave_is_own(const struct negotiator *negotiator)
             negotiator->joined.ways[LEAVE_FINALIZE].own != NULL;
 }
 
-void leaves_hold(struct negotiator *negotiator)
+tutti_status leaves_announce_again(struct negotiator *negotiator)
 {
-    for (int p = 0; p < LEAVE_COUNT; p++) {
-        negotiator->joined.ways[p].held = negotiator->joined.ways[p].own != NULL;
+    tutti_status status = TUTTI_OK;
+
+    for (int p = 0; p < LEAVE_COUNT && status == TUTTI_OK; p++) {
+        if (negotiator->joined.ways[p].own != NULL) {
+            status = announce_own(negotiator, negotiator->joined.ways[p].own);
+        }
     }
+    return status;
 }
 
 /* ------------------------------------------------------------------ in the log

@@ -1,5 +1,5 @@
 /*
- * Members that submit nothing more, and who takes no part in what is ready: joined.c, leave.c.
+ * Members that submit nothing more, and who takes no part in what is ready: joined.c.
  */
 #ifndef TUTTI_AGREE_JOINED_H
 #define TUTTI_AGREE_JOINED_H
@@ -26,8 +26,6 @@ int joined_find(struct negotiator *negotiator, const struct tensor_state *tensor
 /** An announcement reached the coordinator; *counts: it is the member's first. */
 tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
         int member, uint64_t seen, bool *counts);
-/** A plan begins: what was announced is void. */
-void leaves_hold(struct negotiator *negotiator);
 /** The round is over. */
 void leave_end(struct negotiator *negotiator, struct leave *leave);
 void leaves_fini(struct negotiator *negotiator);
@@ -43,10 +41,6 @@ bool is_joined(const struct negotiator *negotiator);
 void joined_clear(struct negotiator *negotiator);
 void joined_fini(struct negotiator *negotiator);
 
-/** This rank leaves: announced when it has left all plans. */
-tutti_status leave_submit(struct negotiator *negotiator, struct leave *leave);
-/** A plan was left: announces what waits for that, if it was the last. */
-tutti_status leaves_announce_held(struct negotiator *negotiator);
 /** This rank's own again, behind what it announces again in this log message. */
 tutti_status leaves_announce_again(struct negotiator *negotiator);
 

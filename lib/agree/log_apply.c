@@ -9,7 +9,6 @@
 #include "agree/joined.h"
 #include "agree/log.h"
 #include "agree/names.h"
-#include "agree/plans.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -27,7 +26,7 @@ static bool is_announced(const struct negotiator *negotiator,
     if (is_joined(negotiator)) {
         return !tensor->own.pending;
     }
-    if (!tensor->own.pending || tensor->own.planned) {
+    if (!tensor->own.pending) {
         return false;
     }
     if (tensor->own.by_number) {
@@ -46,9 +45,6 @@ static tutti_status number_is_ready(
         return corrupt("a tensor is ready that this rank did not announce");
     }
     steps_take(&tensor->steps, step);
-    if (tensor->plan != NULL && tensor->place.item == 0) {
-        negotiator->stats.slow_steps++;
-    }
     if (tensor->own.pending) {
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;
@@ -89,6 +85,7 @@ static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader
         return unknown_number();
     }
     negotiator->log.length++;
+    bits_end_rounds(negotiator, number, 1);
     return number_is_ready(negotiator, tensor, step);
 }
 
@@ -103,13 +100,6 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
 
     if (tensor == NULL) {
         return corrupt("a number is retired that was never given");
-    }
-    if (tensor->plan != NULL) {
-        const tutti_status status = plan_forget(negotiator, tensor);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
     }
     negotiator->log.forgot = true;
     tensor_clear_number(negotiator, tensor);
@@ -145,6 +135,9 @@ static tutti_status apply_numbers(
             count > MESSAGE_NUMBERS_MAX) {
         return corrupt("malformed numbers");
     }
+    if (tag == ENTRY_NUMBERS && negotiator->bits.places > 0) {
+        bits_end_rounds(negotiator, first, count);
+    }
     for (uint64_t i = 0; i < count; i++) {
         const tutti_status status = tag == ENTRY_NUMBERS
                 ? apply_number(negotiator, first + i)
@@ -171,8 +164,7 @@ static tutti_status named_tensor(struct negotiator *negotiator,
             return no_memory_for(ref->name, ref->name_len);
         }
     }
-    if (found == NULL || found->own.pending == joined || found->own.by_number ||
-            found->own.planned) {
+    if (found == NULL || found->own.pending == joined || found->own.by_number) {
         return corrupt("a name is ready that this rank did not announce");
     }
     *tensor = found;
@@ -317,6 +309,9 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
         status = fail_tensor(negotiator, tensor, &failure, "");
     }
     if (tensor != NULL) {
+        if (tensor->number != 0 && !is_retired(tensor)) {
+            bits_end_rounds(negotiator, tensor->number, 1);
+        }
         end_round(negotiator, tensor);
     }
     return status;
@@ -414,12 +409,6 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     }
     if (tag == ENTRY_GROUP_FAILED) {
         return apply_group_failed(negotiator, in);
-    }
-    if (tag == ENTRY_PLAN) {
-        announce_unread(negotiator);
-        negotiator->log.length++;
-        announce_read(negotiator);
-        return plan_apply(negotiator, in);
     }
     if (tag == ENTRY_JOINED) {
         negotiator->log.length++;

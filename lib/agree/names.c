@@ -34,14 +34,6 @@ static bool tensor_matches(const void *value, const void *key)
             memcmp(tensor->name, want->name, want->name_len) == 0;
 }
 
-static bool number_matches(const void *value, const void *key)
-{
-    const struct tensor_state *tensor = value;
-    const uint64_t *number = key;
-
-    return tensor->number == *number;
-}
-
 static struct tensor_links *links_of(
         const struct tensor_list *list, struct tensor_state *tensor)
 {
@@ -76,13 +68,6 @@ static void list_remove(struct tensor_list *list, struct tensor_state *tensor)
     }
     *links = (struct tensor_links){ 0 };
     list->count--;
-}
-
-struct tensor_state *tensor_by_number(
-        const struct negotiator *negotiator, uint64_t number)
-{
-    return map_find(
-            &negotiator->names.by_number, hash_u64(0, number), number_matches, &number);
 }
 
 /* One piece of memory; members lack what is in front of the tensor. */
@@ -342,24 +327,7 @@ static void clear_submission(struct tensor_state *tensor)
 {
     tensor->own.pending = false;
     tensor->own.by_number = false;
-    tensor->own.planned = false;
-    tensor->own.contributed = false;
     tensor->own.cancel = false;
-}
-
-static bool is_unheard(const struct tensor_state *tensor)
-{
-    return !is_named(tensor) && !tensor->round.split &&
-            (tensor->tally == NULL || tensor->tally->cancelled_by < 0) &&
-            bitset_is_empty(&tensor->round.who);
-}
-
-void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor)
-{
-    clear_submission(tensor);
-    if (is_unheard(tensor)) {
-        tensor_end_round(negotiator, tensor);
-    }
 }
 
 /* What was announced in the round, and what was made of it. */
@@ -380,16 +348,6 @@ static void clear_round(struct tensor_state *tensor)
         tally->decided = false;
         tally->group_next = NULL;
     }
-}
-
-void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor)
-{
-    if (!tensor->own.pending) {
-        tensor_end_round(negotiator, tensor);
-        return;
-    }
-    clear_round(tensor);
-    tensor->own.by_number = false;
 }
 
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor)
@@ -424,10 +382,6 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     if (!meta_copy(&copy, meta)) {
         return false;
     }
-    if (!map_insert(&negotiator->names.by_number, hash_u64(0, number), tensor)) {
-        meta_fini(&copy);
-        return false;
-    }
     if (tensor->round.since_ns == 0) {
         list_remove(&negotiator->names.idle, tensor);
     }
@@ -436,7 +390,10 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     tensor->steps = (struct steps){ 0 };
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
-    tensor->heard.passes = true;
+    tensor->passes = true;
+    if (bits_add(negotiator, tensor) != TUTTI_OK) {
+        return false;
+    }
     if (is_coordinator(negotiator)) {
         list_append(&negotiator->names.numbered, tensor);
     }
@@ -445,7 +402,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
 
 void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    (void)map_remove(&negotiator->names.by_number, hash_u64(0, tensor->number), tensor);
+    bits_remove(negotiator, tensor);
     if (is_coordinator(negotiator)) {
         list_remove(&negotiator->names.numbered, tensor);
         tensor->tally->retired = false;
@@ -467,7 +424,7 @@ void names_fini(struct negotiator *negotiator)
         tensor_free(negotiator, tensor);
     }
     map_fini(&negotiator->names.by_name);
-    map_fini(&negotiator->names.by_number);
+    bits_fini(negotiator);
 }
 
 bool coordinator_heard(const struct tensor_state *tensor, int rank)

@@ -133,11 +133,6 @@ void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor);
 
-/** This rank's submission has its outcome; what others announced stays. */
-void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor);
-/** What was announced is void; a submission of this rank stays, unannounced. */
-void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor);
-
 /** Forgets what is held by name; who announced it is still known. */
 void tensor_drop_held(struct tensor_state *tensor);
 

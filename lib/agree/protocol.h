@@ -2,16 +2,13 @@
  * Messages of the negotiator. All within the body of a control message of one process
  * set; integers are varints unless said otherwise.
  *
- *   up     KIND_ANNOUNCE, log length that the sender had read, items until the end:
+ *   up     KIND_ANNOUNCE, items until the end:
  *            ITEM_NUMBERS_SUBTREE  rank first count    all of rank's subtree announced
  *            ITEM_NUMBERS          rank first count    only `rank` announced
  *            ITEM_NAME             rank collective(u8) name meta log-length (meta with
  *                                  the rank's row counts)
  *            ITEM_NAME_SUBTREE     the same, of all of rank's subtree; the least length
  *            ITEM_CANCEL           rank collective(u8) name log-length
- *            ITEM_READ             log-length          that the sender has read now
- *            ITEM_ARRIVAL             lane epoch count exit(u8; +128:
- *                                  somebody leaves) item rank     of the subtree
  *   down   KIND_LOG, index of the first entry (u64), entries until the end:
  *            ENTRY_NUMBERS         first count         ready, one by one, with the step
  *                                                      that is expected
@@ -24,12 +21,6 @@
  *            ENTRY_JOINED          count, set ranks: they have joined and take no part in
  *                                  what is ready from here to the next ENTRY_JOINED or
  *                                  the end of the message; at its start nobody is left out
- *            ENTRY_PLAN            lane batch-count, for each batch:
- *                                  count, numbers; a count of batches of 0: the plan of the
- *                                  lane as it is
- *   down   KIND_ALL_ARRIVED, until the end: lane epoch count exit(u8) item rank    of all
- *   across KIND_ARRIVALS, until the end: the same of the sender, and how many bytes of
- *          operands follow, which are those of batch count-1
  *   down   KIND_WAITING: the coordinator waits; pass on what is held
  *
  * Numbers are append only; unknown ones are protocol errors.
@@ -42,8 +33,6 @@
 enum protocol_kind {
     KIND_ANNOUNCE = 1,
     KIND_LOG = 2,
-    KIND_ALL_ARRIVED = 6,
-    KIND_ARRIVALS = 7,
     KIND_WAITING = 8
 };
 
@@ -52,8 +41,6 @@ enum protocol_tag {
     ITEM_NUMBERS = 2,
     ITEM_NAME = 3,
     ITEM_CANCEL = 4,
-    ITEM_READ = 5,
-    ITEM_ARRIVAL = 6,
     ITEM_NAME_SUBTREE = 7,
     ENTRY_NUMBERS = 16,
     ENTRY_NAME = 17,
@@ -61,7 +48,6 @@ enum protocol_tag {
     ENTRY_FORGET = 19,
     ENTRY_GROUP_FAILED = 20,
     ENTRY_JOINED = 21,
-    ENTRY_PLAN = 22,
     ENTRY_STEP = 23
 };
 

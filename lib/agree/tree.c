@@ -180,6 +180,16 @@ static bool find_children(struct tree *tree, const struct tree_shape *shape)
         return false;
     }
     tree->child_count = tree_shape_children(shape, tree->rank, tree->children);
+    tree->near = mem_calloc((size_t)tree->child_count + 1, sizeof *tree->near);
+    if (tree->near == NULL) {
+        return false;
+    }
+    for (int c = 0; c < tree->child_count; c++) {
+        tree->near[c] = shape->nodes[tree->children[c]] == shape->nodes[tree->rank];
+        tree->near_count += tree->near[c];
+    }
+    tree->parent_is_near = tree->parent >= 0 &&
+            shape->nodes[tree->parent] == shape->nodes[tree->rank];
     return true;
 }
 
@@ -245,6 +255,7 @@ void tree_fini(struct tree *tree)
 {
     mem_free(tree->below);
     mem_free(tree->children);
+    mem_free(tree->near);
     *tree = (struct tree){ 0 };
 }
 
