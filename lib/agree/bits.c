@@ -152,6 +152,8 @@ void bits_remove(struct negotiator *negotiator, const struct tensor_state *tenso
         at.word->changed |= at.bit;
         negotiator->bits.dirty = true;
     }
+    negotiator->bits.pace =
+            negotiator->bits.pace == tensor->number ? 0 : negotiator->bits.pace;
     at.word->always &= ~at.bit;
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);

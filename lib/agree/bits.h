@@ -55,6 +55,7 @@ struct bits {
     size_t words; /* in use */
     struct bits_word *rows; /* [words], bits_row(); owned */
     struct bits_place *at; /* [64 words]; owned */
+    uint64_t pace; /* the number whose uses are counted as steps; 0: the next one */
     bool dirty; /* own or heard have grown */
 };
 

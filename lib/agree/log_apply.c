@@ -45,6 +45,10 @@ static tutti_status number_is_ready(
         return corrupt("a tensor is ready that this rank did not announce");
     }
     steps_take(&tensor->steps, step);
+    if (negotiator->bits.pace == 0) {
+        negotiator->bits.pace = tensor->number;
+    }
+    negotiator->stats.steps += negotiator->bits.pace == tensor->number;
     if (tensor->own.pending) {
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;

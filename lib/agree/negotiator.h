@@ -147,6 +147,7 @@ struct joined {
 
 struct negotiator_stats {
     uint64_t by_number, by_name; /* announcements of this rank */
+    uint64_t steps; /* uses of one number, the oldest of all */
 };
 
 struct negotiator {

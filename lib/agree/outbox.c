@@ -214,9 +214,13 @@ tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_
     }
     if (tree->near_count > 0) {
         status = action_add(negotiator, ACTION_LOG, -1, bytes, len);
+        if (status == TUTTI_OK) {
+            negotiator->outbox.actions[negotiator->outbox.action_count - 1].sequence =
+                    negotiator->log.messages;
+        }
     }
     for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
-        if (!tree->near[c]) {
+        if (!tree->child_is_near[c]) {
             status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
         }
     }

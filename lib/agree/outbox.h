@@ -51,7 +51,6 @@ struct outcome {
 enum action_kind {
     ACTION_SEND, /* send the bytes to member `to` */
     ACTION_STALL, /* log the text (bytes, not terminated) as a warning */
-    ACTION_NOTE, /* log the text (likewise) for who wants to know */
     ACTION_LOG, /* send the bytes, a log message, to the children of this node (tree.near) */
     ACTION_SHOW /* write `shown` to word `index` of the board */
 };
@@ -62,6 +61,7 @@ struct action {
     int to; /* SEND: set rank */
     size_t offset; /* of the bytes */
     size_t len;
+    uint64_t sequence; /* LOG: number of the log message */
     size_t index; /* SHOW */
     uint64_t shown; /* SHOW */
 };

@@ -39,7 +39,8 @@ struct tree {
     int *children; /* [child_count] of this member, ascending; owned */
     int child_count;
     bool parent_is_near; /* it is of the same node */
-    bool *near; /* [child_count] likewise; owned */
+    bool *child_is_near; /* [child_count] likewise; owned */
+    int *near; /* [near_count] these children, ascending; owned */
     int near_count;
     struct tree_range *below; /* [range_count] ascending; owned */
     size_t range_count;

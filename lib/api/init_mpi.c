@@ -19,7 +19,7 @@
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
-#include "ops/shm/shm_arrival_flags.h"
+#include "ops/shm/shm_board.h"
 #include "transport/mpi.h"
 #include "transport/mpi_life.h"
 
@@ -205,7 +205,7 @@ static void choose_backends(struct context_spec *spec, struct mpi_env *env)
             .share = share_pages,
             .unshare = unshare_pages,
             .user = env };
-        spec->arrival_flags = shm_arrival_flags(env->domain);
+        spec->board = shm_board(env->domain);
     }
     if (divides_nodes(spec, env)) {
         add_nodes(spec, env);

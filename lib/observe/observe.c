@@ -218,14 +218,6 @@ void observe_members(struct tutti *t, const struct process_set *set)
     bitset_fini(&members);
 }
 
-void observe_plan_left(struct tutti *t, const struct process_set *set)
-{
-    recorder_add(&t->observer.recorder,
-            &(struct recorder_event){ .kind = RECORDER_PLAN_LEFT,
-                    .time_ns = t->engine.now_ns,
-                    .set = set->id });
-}
-
 /* ---------------------------------------------------------------------- the rank */
 
 void observe_lot(struct tutti *t, uint64_t count)

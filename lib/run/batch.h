@@ -74,7 +74,6 @@ struct batch_times {
     int64_t ended_ns; /* its backend has ended it                              */
     int64_t moved_ns; /* something of it has moved last, or it was launched     */
     int64_t told_ns; /* it was told that it stands still; 0: never              */
-    int64_t timed_ns; /* it was begun, if it is timed; else 0                   */
 };
 
 /** Written by observe() alone. */
@@ -107,14 +106,12 @@ struct batch {
                             this rank has joined, and only counts the batch    */
     size_t operation_count, operation_capacity;
     int priority; /* the largest of its operations                             */
-    uint64_t epoch; /* of its plan; 0: none                                      */
     struct batch_times time;
     struct batch_observed observed;
     enum op_space space; /* where its tensors lie                                */
     struct op_run *runs; /* owned; as many as operations; what the backend sees  */
     struct batch_parts parts;
     struct op_batch op;
-    struct op_operand *operands; /* owned; of others, where they came beforehand      */
     struct batch_members present;
     struct fusion_buffer buffer; /* when the operations were packed                   */
 

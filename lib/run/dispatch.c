@@ -5,10 +5,8 @@
 
 #include <limits.h>
 
-#include "agree/negotiator.h"
 #include "base/clock.h"
 #include "observe/observe.h"
-#include "run/carry.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -44,16 +42,6 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     }
 }
 
-static void note_time(struct batch *batch)
-{
-    batch->time.ended_ns = clock_ns();
-    if (batch->time.timed_ns != 0) {
-        negotiator_sample(&batch->set->negotiator,
-                batch->op.count * tutti_dtype_size(batch->op.dtype),
-                batch->time.ended_ns - batch->time.timed_ns);
-    }
-}
-
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
 {
     if (batch->buffer.memory != NULL) {
@@ -84,7 +72,7 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
     struct device_event *event = batch->issued;
 
-    note_time(batch);
+    batch->time.ended_ns = clock_ns();
     observe(t, batch, EVENT_ENDED);
     batch_lane(batch)->running--;
     if (batch_is_staged(batch)) {
@@ -158,9 +146,6 @@ static void add_running(
 {
     struct batch **at = &dispatcher->running;
 
-    for (struct batch *b = *at; b != NULL; b = b->next) {
-        b->time.timed_ns = 0;
-    }
     while (*at != NULL && !(t->config.priority && (*at)->priority < batch->priority)) {
         at = &(*at)->next;
     }
@@ -433,7 +418,6 @@ void dispatch_fini(struct tutti *t)
     free_batches(dispatcher, dispatcher->running);
     free_batches(dispatcher, dispatcher->spare);
     free_batches(dispatcher, dispatcher->cancelled);
-    carry_free(dispatcher->spare_operands);
     for (int i = 0; i < dispatcher->buffer_count; i++) {
         dispatcher->memory->give_back(
                 dispatcher->memory->user, dispatcher->buffers[i].memory);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "agree/meta.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "observe/observe.h"
 #include "run/batch.h"
@@ -122,7 +121,6 @@ static void describe_batch(struct batch *batch)
         .space = batch->space,
         .after = batch->events,
         .issued = &batch->issued,
-        .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
         .place = place_run,
         .owner = batch };
@@ -185,16 +183,6 @@ static tutti_status begin(struct tutti *t, struct batch *batch)
     return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
 }
 
-/*
- * What a batch takes matters to the coordinator, which lays out plans; it is learnt from
- * those of the log that had nothing beside them. In a plan nobody looks at the clock.
- */
-static bool may_be_timed(const struct tutti *t, const struct batch *batch)
-{
-    return t->dispatcher.running == batch && batch->next == NULL && batch->lane == 0 &&
-            batch->set->op.rank == 0 && batch->op.count > 0 && batch->space == OP_HOST;
-}
-
 static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
@@ -220,9 +208,6 @@ tutti_status launch_batch(struct tutti *t, struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     describe_batch(batch);
-    if (may_be_timed(t, batch)) {
-        batch->time.timed_ns = clock_ns();
-    }
     return choose_and_begin(t, batch);
 }
 

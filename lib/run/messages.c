@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "device/tickets.h"
 #include "observe/observe.h"
+#include "run/board_read.h"
 #include "run/context.h"
 #include "run/failure.h"
 #include "run/process_set.h"
@@ -70,6 +71,7 @@ static tutti_status receive(struct tutti *t, struct process_set *set, int from,
         const void *bytes, size_t len)
 {
     const int member = member_of(set, from);
+    tutti_status status;
 
     if (set->op.rank < 0 || member < 0) {
         return error_set(TUTTI_ERR_PROTOCOL,
@@ -77,6 +79,11 @@ static tutti_status receive(struct tutti *t, struct process_set *set, int from,
                 "no "
                 "member",
                 from, set->id, t->rank);
+    }
+    /* What it showed before it sent this. */
+    status = board_read(t, set);
+    if (status != TUTTI_OK) {
+        return status;
     }
     set->dirty = true;
     set->negotiator.now_ns = t->engine.now_ns;

@@ -7,7 +7,6 @@
 #include "agree/outbox.h"
 #include "base/mem.h"
 #include "run/batch.h"
-#include "run/carry.h"
 #include "run/complete.h"
 #include "run/context.h"
 #include "run/dispatch.h"
@@ -245,7 +244,7 @@ static size_t take_logged(
     t->engine.forming.count = 0;
     while (i < negotiator->outbox.outcome_count &&
             negotiator->outbox.outcomes[i].log_message == message &&
-            negotiator->outbox.outcomes[i].lane == 0 && *status == TUTTI_OK) {
+            *status == TUTTI_OK) {
         struct outcome *outcome = &negotiator->outbox.outcomes[i++];
         struct error *error = outcome->error;
 
@@ -262,40 +261,6 @@ static size_t take_logged(
     return i;
 }
 
-/* Takes the outcomes from `first` on that are a batch of a plan; returns the next one. */
-static size_t take_planned(
-        struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
-{
-    struct negotiator *negotiator = &set->negotiator;
-    const struct outcome *head = &negotiator->outbox.outcomes[first];
-    struct batch *batch = batch_new(t, set, head->lane);
-    size_t bytes = 0;
-    size_t i = first;
-
-    if (batch == NULL) {
-        *status = no_memory_for_batch();
-        return i;
-    }
-    batch->epoch = head->epoch;
-    while (i < negotiator->outbox.outcome_count && *status == TUTTI_OK &&
-            negotiator->outbox.outcomes[i].lane == head->lane &&
-            negotiator->outbox.outcomes[i].log_message == head->log_message) {
-        struct operation *operation = negotiator->outbox.outcomes[i++].cookie;
-
-        operation_advance(operation, OPERATION_AGREED);
-        bytes += operation->memory.bytes;
-        batch->space = operation->request.meta.space;
-        if (!batch_add(&t->dispatcher, batch, operation)) {
-            *status = no_memory_for_batch();
-        }
-    }
-    if (*status == TUTTI_OK && set->lanes[head->lane].carried != NULL) {
-        *status = carry_take(set, head, bytes, &batch->operands);
-    }
-    queue_or_drop(t, batch, *status);
-    return i;
-}
-
 /*
  * Several messages of the log may have arrived at once here and one by one elsewhere: each is
  * planned by itself, so that all ranks form the same batches.
@@ -306,9 +271,7 @@ tutti_status outcomes_take(struct tutti *t, struct process_set *set)
     size_t next = 0;
 
     while (next < set->negotiator.outbox.outcome_count && status == TUTTI_OK) {
-        next = set->negotiator.outbox.outcomes[next].lane == 0
-                ? take_logged(t, set, next, &status)
-                : take_planned(t, set, next, &status);
+        next = take_logged(t, set, next, &status);
     }
     return status;
 }

@@ -1,7 +1,6 @@
 /*
  * From agreement to the dispatcher: what one message of a set's log decided fails, is
- * completed at once (barriers, empty tensors, process sets) or is planned into batches; what a
- * plan committed is a batch already.
+ * completed at once (barriers, empty tensors, process sets) or is put into batches.
  * Engine only.
  */
 #ifndef TUTTI_RUN_OUTCOMES_H

@@ -19,12 +19,11 @@ struct batch;
 struct tutti;
 struct operation;
 
-/** One order of batches of a set: of its log (lane 0), or of a plan. */
+/** One order of batches of a set. */
 struct set_lane {
     uint64_t sequence; /* of the next batch                                       */
     struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
     int running; /* batches launched and not finished                       */
-    struct op_operand *carried; /* of batches that are not yet agreed; owned */
 };
 
 struct process_set {
@@ -43,7 +42,6 @@ struct process_set {
     /* engine only; members only */
     struct negotiator negotiator;
     bool dirty; /* the negotiator must be flushed this pass                */
-    bool arrived; /* this rank's arrivals changed: the members are to be woken */
     bool finalized; /* every member has called finalize                        */
     struct set_lane lanes[OP_LANES];
     unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */
