@@ -10,6 +10,7 @@
 #include "agree/log.h"
 #include "agree/names.h"
 #include "agree/protocol.h"
+#include "agree/tally.h"
 #include "base/mem.h"
 
 /** Where a number is. */
@@ -307,15 +308,18 @@ tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *ten
     for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
         if ((at.word->heard[c] & at.bit) != 0) {
             at.word->heard[c] &= ~at.bit;
-            status = number_collect(
+            status = number_note(
                     negotiator, tensor, ITEM_NUMBERS_SUBTREE, tree->children[c]);
         }
     }
     if (status == TUTTI_OK && (at.word->own & at.bit) != 0) {
         at.word->own &= ~at.bit;
-        status = number_collect(negotiator, tensor, ITEM_NUMBERS, tree->rank);
+        status = number_note(negotiator, tensor, ITEM_NUMBERS, tree->rank);
     }
-    return status;
+    /* Only now: it may be complete, and somebody leave who has announced it. */
+    return status == TUTTI_OK && is_coordinator(negotiator)
+            ? decide_if_complete(negotiator, tensor)
+            : status;
 }
 
 tutti_status bits_single_all(struct negotiator *negotiator)
