@@ -511,11 +511,14 @@ static void check_bits(struct world *world, const struct sim_member *member)
                 (word->single ^ word->always);
 
         for (int c = 0; c < children; c++) {
-            const struct negotiator *child =
-                    &world->members[member->set][n->tree.children[c]].negotiator;
+            const struct sim_member *child =
+                    &world->members[member->set][n->tree.children[c]];
 
-            left |= word->heard[c] |
-                    (negotiator_seen(n, c, w) ^ bits_row(child, w)->shown);
+            left |= word->heard[c];
+            if (child->board.seen[w] == child->board.word_count) {
+                left |= negotiator_seen(n, c, w) ^
+                        bits_row(&child->negotiator, w)->shown;
+            }
         }
         if (left != 0) {
             world_fail(world, CHECK_BOUNDS,
