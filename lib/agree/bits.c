@@ -368,7 +368,7 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
 /* What all of this subtree has announced. */
 static uint64_t complete(const struct negotiator *negotiator, const struct bits_word *word)
 {
-    uint64_t all = word->own & ~word->single & ~word->reported;
+    uint64_t all = word->own & ~word->reported;
 
     for (int c = 0; c < negotiator->tree.child_count; c++) {
         all &= word->heard[c];
