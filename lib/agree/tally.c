@@ -218,9 +218,8 @@ static tutti_status collect_name(struct negotiator *negotiator,
         struct tensor_state *tensor, int rank, const struct meta *meta, uint64_t seen)
 {
     tensor_activate(negotiator, tensor);
-    /* Without row counts it gave another step. */
     if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta) && meta->row_counts > 0) {
+            tensor_expects(tensor, meta)) {
         return collect_row_counts(negotiator, tensor, rank);
     }
     return collect_variant(negotiator, tensor, rank, meta, seen);
