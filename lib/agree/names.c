@@ -394,7 +394,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
     tensor->passes = true;
-    if (bits_add(negotiator, tensor) != TUTTI_OK) {
+    if (!bits_add(negotiator, tensor)) {
         return false;
     }
     if (is_coordinator(negotiator)) {

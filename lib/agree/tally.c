@@ -220,9 +220,8 @@ static tutti_status collect_name(struct negotiator *negotiator,
 {
     tensor_activate(negotiator, tensor);
     tensor->round.collected = true;
-    /* Without row counts it gave another step. */
     if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta) && meta->row_counts > 0) {
+            tensor_expects(tensor, meta)) {
         return collect_row_counts(negotiator, tensor, rank);
     }
     return collect_variant(negotiator, tensor, rank, meta, seen);
