@@ -57,6 +57,7 @@ struct bits {
     struct bits_place *at; /* [64 words]; owned */
     uint64_t pace; /* the number whose uses are counted as steps; 0: the next one */
     bool dirty; /* own or heard have grown */
+    bool few; /* in this flush so few are complete that their operands may travel */
 };
 
 /** True when the place of a number exists, and no tensor has it. */
@@ -78,6 +79,9 @@ tutti_status bits_announce(struct negotiator *negotiator, struct tensor_state *t
 /** All of a child's subtree has announced it. */
 tutti_status bits_receive(
         struct negotiator *negotiator, struct tensor_state *tensor, int child);
+/** The same of a child that has no subtree, with its operand. */
+tutti_status bits_receive_operand(struct negotiator *negotiator,
+        struct tensor_state *tensor, int from, const void *bytes, size_t len);
 /** From here to the end of its round the tensor is collected member by member. */
 tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *tensor);
 /** All tensors that are not complete. */
