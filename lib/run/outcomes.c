@@ -217,7 +217,7 @@ static tutti_status make_batches(struct tutti *t, struct process_set *set)
         return no_memory_for_batch();
     }
     while (made < count && status == TUTTI_OK) {
-        forming->batches[made] = batch_new(t, set, 0);
+        forming->batches[made] = batch_new(t, set);
         if (forming->batches[made] == NULL) {
             status = no_memory_for_batch();
         } else {
