@@ -56,7 +56,7 @@ static struct spot spot_of(
 static bool reserve(struct negotiator *negotiator, uint64_t place)
 {
     struct bits *bits = &negotiator->bits;
-    const size_t most = (size_t)(bits->places / 64);
+    const size_t most = (size_t)((bits->places + 63) / 64);
     size_t wanted = bits->words;
     struct bits_place *at;
     struct bits_word *rows;
@@ -100,16 +100,22 @@ struct tensor_state *tensor_by_number(
     return tensor != NULL && tensor->number == number ? tensor : NULL;
 }
 
-tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
+bool bits_is_free(const struct negotiator *negotiator, uint64_t number)
+{
+    const struct bits *bits = &negotiator->bits;
+
+    return bits->places > 0 &&
+            (place_of(negotiator, number) >= 64 * bits->words ||
+                    bits->at[place_of(negotiator, number)].tensor == NULL);
+}
+
+bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const uint64_t place = place_of(negotiator, tensor->number);
     struct spot at;
 
     if (!reserve(negotiator, place)) {
-        return no_memory_for(tensor->name, tensor->name_len);
-    }
-    if (negotiator->bits.at[place].tensor != NULL) {
-        return corrupt("two numbers in one place");
+        return false;
     }
     negotiator->bits.at[place].tensor = tensor;
     at = spot_of(negotiator, tensor);
@@ -119,7 +125,7 @@ tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor
         at.word->always |= at.bit;
         at.word->single |= at.bit;
     }
-    return TUTTI_OK;
+    return true;
 }
 
 /* The rounds of some numbers of a word are over. */
@@ -352,8 +358,9 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
 {
     while (count > 0) {
         const uint64_t place = place_of(negotiator, first);
-        const uint64_t left = 64 - place % 64;
-        const uint64_t run = count < left ? count : left;
+        const uint64_t places = negotiator->bits.places - place;
+        const uint64_t left = size_min(64 - place % 64, places);
+        const uint64_t run = size_min(count, left);
         const uint64_t ones = run == 64 ? UINT64_MAX : (UINT64_C(1) << run) - 1;
 
         if (place / 64 < negotiator->bits.words) {
@@ -370,7 +377,7 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
 /* What all of this subtree has announced. */
 static uint64_t complete(const struct negotiator *negotiator, const struct bits_word *word)
 {
-    uint64_t all = word->own & ~word->single & ~word->reported;
+    uint64_t all = word->own & ~word->reported;
 
     for (int c = 0; c < negotiator->tree.child_count; c++) {
         all &= word->heard[c];

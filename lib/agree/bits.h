@@ -51,7 +51,7 @@ struct bits_place {
 
 /** Zeroed is valid: no number was given yet. */
 struct bits {
-    uint64_t places; /* numbers that can be in use, a multiple of 64; 0: none */
+    uint64_t places; /* numbers that can be in use; 0: none */
     size_t words; /* in use */
     struct bits_word *rows; /* [words], bits_row(); owned */
     struct bits_place *at; /* [64 words]; owned */
@@ -59,8 +59,10 @@ struct bits {
     bool dirty; /* own or heard have grown */
 };
 
-/** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
-tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor);
+/** True when the place of a number exists, and no tensor has it. */
+bool bits_is_free(const struct negotiator *negotiator, uint64_t number);
+/** False when out of memory. */
+bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor);
 /** The number is retired: what was announced of it is void. */
 void bits_remove(struct negotiator *negotiator, const struct tensor_state *tensor);
 void bits_fini(struct negotiator *negotiator);

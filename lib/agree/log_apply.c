@@ -238,8 +238,7 @@ static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader
     if (status != TUTTI_OK) {
         return status;
     }
-    if (number != 0 &&
-            (tensor->number != 0 || tensor_by_number(negotiator, number) != NULL)) {
+    if (number != 0 && (tensor->number != 0 || !bits_is_free(negotiator, number))) {
         return corrupt("a number is given twice");
     }
     negotiator->log.length++;

@@ -108,7 +108,7 @@ struct names {
     uint64_t freed; /* tensors that it knew and that are gone */
 
     /* coordinator */
-    struct tensor_list numbered; /* by last use */
+    struct tensor_list numbered; /* as they are looked at when one is to go */
     uint64_t next_number;
     size_t assigned_in_message; /* numbers in the log message being built */
     size_t row_count_bytes; /* that the row counts of all tensors take */

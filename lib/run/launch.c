@@ -71,7 +71,9 @@ static struct op_run run_of(
         .output = operation->memory.output };
 
     if (!meta_has_rows(operation->request.collective)) {
-        run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
+        run.count = meta_reduces(operation->request.collective)
+                ? (size_t)operation->request.meta.count
+                : operation->memory.bytes;
     } else if (operation->request.collective == TUTTI_REDUCESCATTER) {
         run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
         run.sends = operation->parts.list;
