@@ -110,8 +110,7 @@ static void describe_batch(struct batch *batch)
             batch->present.places != NULL ? &batch->present.set : &batch->set->op;
 
     batch->op = (struct op_batch){ .set = set,
-        .sequence = batch_lane(batch)->sequence++,
-        .lane = batch->lane,
+        .sequence = batch->set->sequence++,
         .collective = (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta_backend_op(meta->op),

@@ -141,7 +141,7 @@ static struct batch *batch_at(
                     sizeof *forming->batches)) {
         return NULL;
     }
-    forming->batches[index] = batch_new(t, set, 0);
+    forming->batches[index] = batch_new(t, set);
     if (forming->batches[index] != NULL) {
         forming->batches[index]->space = meta->space;
         forming->count++;
