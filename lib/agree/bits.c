@@ -143,31 +143,16 @@ static void unmark(
     }
 }
 
-/* The parent reads the board. */
-static bool is_on_board(const struct negotiator *negotiator, size_t index)
-{
-    return negotiator->config.board && negotiator->tree.parent_is_near &&
-            index < BITS_BOARD_WORDS;
-}
-
 void bits_remove(struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const uint64_t place = place_of(negotiator, tensor->number);
     const struct spot at = spot_of(negotiator, tensor);
 
-    /* The parent is to find the place as if nothing had been announced. */
-    if ((at.word->reported & at.bit) != 0 &&
-            is_on_board(negotiator, (size_t)(place / 64))) {
-        at.word->shown ^= at.bit;
-        at.word->changed |= at.bit;
-        negotiator->bits.dirty = true;
-    }
     negotiator->bits.pace =
             negotiator->bits.pace == tensor->number ? 0 : negotiator->bits.pace;
     at.word->always &= ~at.bit;
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);
-    negotiator->bits.at[place].tensor = NULL;
+    negotiator->bits.at[place_of(negotiator, tensor->number)].tensor = NULL;
 }
 
 void bits_fini(struct negotiator *negotiator)
@@ -319,7 +304,7 @@ tutti_status negotiator_shown(
 {
     struct bits_word *word = bits_row(negotiator, index);
     uint64_t *seen = seen_of(negotiator, word, child);
-    /* What flips of no live number was announced before it was retired, or is withdrawn. */
+    /* What flips of no live number was announced before it was retired. */
     const uint64_t numbers = (shown ^ *seen) & word->live;
 
     *seen = shown;
@@ -461,6 +446,13 @@ static void send_number(struct negotiator *negotiator, const struct tensor_state
     wire_put_str(out, bytes, len);
 }
 
+/* The parent reads the board. */
+static bool is_on_board(const struct negotiator *negotiator, size_t index)
+{
+    return negotiator->config.board && negotiator->tree.parent_is_near &&
+            index < BITS_BOARD_WORDS;
+}
+
 static tutti_status report(struct negotiator *negotiator, size_t index)
 {
     struct bits_word *word = bits_row(negotiator, index);
@@ -469,19 +461,14 @@ static tutti_status report(struct negotiator *negotiator, size_t index)
     word->reported |= numbers;
     if (is_on_board(negotiator, index)) {
         word->shown ^= numbers;
-        word->changed |= numbers;
-    } else {
-        for (; numbers != 0; numbers &= numbers - 1) {
-            const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
+        return numbers != 0 ? action_show(negotiator, index, word->shown) : TUTTI_OK;
+    }
+    for (; numbers != 0; numbers &= numbers - 1) {
+        const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
 
-            send_number(negotiator, negotiator->bits.at[place].tensor);
-        }
+        send_number(negotiator, negotiator->bits.at[place].tensor);
     }
-    if (word->changed == 0) {
-        return TUTTI_OK;
-    }
-    word->changed = 0;
-    return action_show(negotiator, index, word->shown);
+    return TUTTI_OK;
 }
 
 /* Ready; with the operands, when those of all members are here. */

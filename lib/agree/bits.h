@@ -36,8 +36,7 @@ struct bits_word {
     uint64_t reported; /* the parent knows that all of this subtree has */
     uint64_t single; /* collected member by member, until the round ends */
     uint64_t always; /* coordinator: ... in every round */
-    uint64_t shown; /* on the board */
-    uint64_t changed; /* ... since that was written there */
+    uint64_t shown; /* on the board: a bit flips with each report */
     uint64_t heard[]; /* [children] announced by all of a child's subtree, not decided;
                          [children] what a child showed when it was last read */
 };
