@@ -9,16 +9,14 @@
 #include "agree/tally.h"
 #include "base/mem.h"
 
-tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
+tutti_status number_note(struct negotiator *negotiator, struct tensor_state *tensor,
         uint8_t tag, int rank)
 {
     const struct tree *tree = &negotiator->tree;
     int bit;
 
     if (is_coordinator(negotiator)) {
-        const tutti_status status = coordinator_number(negotiator, tensor, tag, rank);
-
-        return status == TUTTI_OK ? decide_if_complete(negotiator, tensor) : status;
+        return coordinator_number(negotiator, tensor, tag, rank);
     }
     tensor_activate(negotiator, tensor);
     if (leaves_below(negotiator)) {
@@ -35,6 +33,16 @@ tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *
         return TUTTI_OK;
     }
     return hold_number(negotiator, tensor, bit);
+}
+
+tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
+        uint8_t tag, int rank)
+{
+    const tutti_status status = number_note(negotiator, tensor, tag, rank);
+
+    return status == TUTTI_OK && is_coordinator(negotiator)
+            ? decide_if_complete(negotiator, tensor)
+            : status;
 }
 
 static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t tag,

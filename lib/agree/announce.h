@@ -17,6 +17,9 @@ tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in);
 
 /** A number of `rank`, or of all of its subtree (by tag), which is collected member by member. */
+tutti_status number_note(struct negotiator *negotiator, struct tensor_state *tensor,
+        uint8_t tag, int rank);
+/** The same; the coordinator decides what is complete by it. */
 tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
         uint8_t tag, int rank);
 

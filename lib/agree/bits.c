@@ -10,6 +10,7 @@
 #include "agree/log.h"
 #include "agree/names.h"
 #include "agree/protocol.h"
+#include "agree/tally.h"
 #include "base/mem.h"
 
 /** Where a number is. */
@@ -24,7 +25,7 @@ static size_t row_size(const struct negotiator *negotiator)
             2 * (size_t)negotiator->tree.child_count * sizeof(uint64_t);
 }
 
-static struct bits_word *row_of(const struct negotiator *negotiator, size_t word)
+struct bits_word *bits_row(const struct negotiator *negotiator, size_t word)
 {
     return (struct bits_word *)(void *)((char *)negotiator->bits.rows +
             word * row_size(negotiator));
@@ -46,7 +47,7 @@ static struct spot spot_of(
 {
     const uint64_t place = place_of(negotiator, tensor->number);
 
-    return (struct spot){ row_of(negotiator, (size_t)(place / 64)),
+    return (struct spot){ bits_row(negotiator, (size_t)(place / 64)),
         UINT64_C(1) << (place % 64) };
 }
 
@@ -78,7 +79,7 @@ static bool reserve(struct negotiator *negotiator, uint64_t place)
     }
     bits->rows = rows;
     memset(&at[64 * bits->words], 0, 64 * (wanted - bits->words) * sizeof *at);
-    memset(row_of(negotiator, bits->words), 0,
+    memset(bits_row(negotiator, bits->words), 0,
             (wanted - bits->words) * row_size(negotiator));
     bits->words = wanted;
     return true;
@@ -264,7 +265,7 @@ static tutti_status receive_each(
 tutti_status negotiator_shown(
         struct negotiator *negotiator, int child, size_t index, uint64_t shown)
 {
-    struct bits_word *word = row_of(negotiator, index);
+    struct bits_word *word = bits_row(negotiator, index);
     uint64_t *seen = seen_of(negotiator, word, child);
     /* What flips of no live number was announced before it was retired, or is withdrawn. */
     const uint64_t numbers = (shown ^ *seen) & word->live;
@@ -288,7 +289,7 @@ size_t negotiator_words(const struct negotiator *negotiator)
 
 uint64_t negotiator_seen(const struct negotiator *negotiator, int child, size_t index)
 {
-    return *seen_of(negotiator, row_of(negotiator, index), child);
+    return *seen_of(negotiator, bits_row(negotiator, index), child);
 }
 
 /* ------------------------------------------------------------ member by member */
@@ -309,15 +310,18 @@ tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *ten
     for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
         if ((at.word->heard[c] & at.bit) != 0) {
             at.word->heard[c] &= ~at.bit;
-            status = number_collect(
+            status = number_note(
                     negotiator, tensor, ITEM_NUMBERS_SUBTREE, tree->children[c]);
         }
     }
     if (status == TUTTI_OK && (at.word->own & at.bit) != 0) {
         at.word->own &= ~at.bit;
-        status = number_collect(negotiator, tensor, ITEM_NUMBERS, tree->rank);
+        status = number_note(negotiator, tensor, ITEM_NUMBERS, tree->rank);
     }
-    return status;
+    /* Only now: it may be complete, and somebody leave who has announced it. */
+    return status == TUTTI_OK && is_coordinator(negotiator)
+            ? decide_if_complete(negotiator, tensor)
+            : status;
 }
 
 tutti_status bits_single_all(struct negotiator *negotiator)
@@ -325,7 +329,7 @@ tutti_status bits_single_all(struct negotiator *negotiator)
     const struct tree *tree = &negotiator->tree;
 
     for (size_t w = 0; w < negotiator->bits.words; w++) {
-        const struct bits_word *word = row_of(negotiator, w);
+        const struct bits_word *word = bits_row(negotiator, w);
         uint64_t any = word->own;
 
         for (int c = 0; c < tree->child_count; c++) {
@@ -353,7 +357,7 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
         const uint64_t ones = run == 64 ? UINT64_MAX : (UINT64_C(1) << run) - 1;
 
         if (place / 64 < negotiator->bits.words) {
-            unmark(negotiator, row_of(negotiator, (size_t)(place / 64)),
+            unmark(negotiator, bits_row(negotiator, (size_t)(place / 64)),
                     ones << (place % 64));
         }
         first += run;
@@ -376,7 +380,7 @@ static uint64_t complete(const struct negotiator *negotiator, const struct bits_
 
 static tutti_status report(struct negotiator *negotiator, size_t index)
 {
-    struct bits_word *word = row_of(negotiator, index);
+    struct bits_word *word = bits_row(negotiator, index);
     uint64_t numbers = complete(negotiator, word);
 
     word->reported |= numbers;
@@ -400,7 +404,7 @@ static tutti_status report(struct negotiator *negotiator, size_t index)
 
 static void decide(struct negotiator *negotiator, size_t index)
 {
-    const struct bits_word *word = row_of(negotiator, index);
+    const struct bits_word *word = bits_row(negotiator, index);
 
     for (uint64_t left = complete(negotiator, word); left != 0; left &= left - 1) {
         const size_t place = 64 * index + (size_t)__builtin_ctzll(left);
@@ -431,7 +435,7 @@ tutti_status bits_flush(struct negotiator *negotiator)
 bool bits_are_valid(const struct negotiator *negotiator)
 {
     for (size_t w = 0; w < negotiator->bits.words; w++) {
-        const struct bits_word *word = row_of(negotiator, w);
+        const struct bits_word *word = bits_row(negotiator, w);
         uint64_t any = word->own | word->reported | word->single | word->always;
 
         for (int c = 0; c < negotiator->tree.child_count; c++) {

@@ -85,6 +85,8 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
 
 /** Reports to the parent, or decides at the coordinator, what is complete. */
 tutti_status bits_flush(struct negotiator *negotiator);
+/** A word in use. */
+struct bits_word *bits_row(const struct negotiator *negotiator, size_t word);
 /** For negotiator_is_valid(). */
 bool bits_are_valid(const struct negotiator *negotiator);
 

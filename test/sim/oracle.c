@@ -114,28 +114,6 @@ static struct planner_item item_of(
         .joined = absent_number(outcome->joined) };
 }
 
-/* Checks the outcomes [first, end), which are one batch of a plan. */
-static void take_batch(
-        struct world *world, struct sim_member *member, size_t first, size_t end)
-{
-    const struct outcome *outcomes = member->negotiator.outbox.outcomes;
-    const uint64_t batch = ++member->batches[outcomes[first].lane];
-
-    if (member->negotiator.config.direct && !world->tainted) {
-        operands_take(world, member, &outcomes[first]);
-    }
-    for (size_t i = first; i < end; i++) {
-        world->batches[i] = batch;
-        world->planned[i - first] = item_of(member, &outcomes[i]);
-        if (!world->tainted &&
-                (!is_planned(&outcomes[i]) || !batch_is_allowed(world, i - first))) {
-            world_fail(world, CHECK_BATCHES, "batch %llu of lane %u breaks the rules",
-                    (unsigned long long)outcomes[first].log_message,
-                    outcomes[first].lane);
-        }
-    }
-}
-
 /* Plans the outcomes [first, end), which are one log message. */
 static void plan_log_message(
         struct world *world, const struct sim_member *member, size_t first, size_t end)
@@ -265,20 +243,19 @@ static void check_agreement(struct world *world, const struct slot *slot)
 }
 
 /* Compares with what others saw, or is the first. The item is known only to some. */
-static void check_log(struct world *world, struct sim_member *member, uint32_t lane,
-        const struct log_entry *entry)
+static void check_log(
+        struct world *world, struct sim_member *member, const struct log_entry *entry)
 {
-    struct set_log *log = &world->logs[member->set][lane];
-    int *applied = &member->applied[lane];
+    struct set_log *log = &world->logs[member->set];
     struct log_entry *first;
 
-    if (*applied == log->count) {
+    if (member->applied == log->count) {
         log->entries = sim_grow(log->entries, log->count, sizeof *log->entries);
         log->entries[log->count++] = *entry;
-        (*applied)++;
+        member->applied++;
         return;
     }
-    first = &log->entries[(*applied)++];
+    first = &log->entries[member->applied++];
     if (first->item < 0) {
         first->item = entry->item;
     }
@@ -287,10 +264,9 @@ static void check_log(struct world *world, struct sim_member *member, uint32_t l
             first->count != entry->count || first->dtype != entry->dtype ||
             first->last != entry->last) {
         world_fail(world, CHECK_LOG,
-                "entry %d of lane %u of set %d: item %d (%s) %s, last %d elsewhere; "
-                "item "
-                "%d (%s) %s, last %d at member %d",
-                *applied - 1, lane, member->set, first->item,
+                "entry %d of set %d: item %d (%s) %s, last %d elsewhere; item %d (%s) "
+                "%s, last %d at member %d",
+                member->applied - 1, member->set, first->item,
                 meta_collective_name(first->collective),
                 tutti_status_name(first->status), first->last, entry->item,
                 meta_collective_name(entry->collective),
@@ -298,8 +274,8 @@ static void check_log(struct world *world, struct sim_member *member, uint32_t l
     } else if (first->log_message != entry->log_message ||
             first->batch != entry->batch) {
         world_fail(world, CHECK_BATCHES,
-                "entry %d of lane %u of set %d: other log message or batch",
-                *applied - 1, lane, member->set);
+                "entry %d of set %d: other log message or batch", member->applied - 1,
+                member->set);
     }
 }
 
@@ -381,7 +357,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         }
     }
     if (is_seen_by_all(world, call_of(world, slot->item), status)) {
-        check_log(world, member, outcome->lane, &entry);
+        check_log(world, member, &entry);
     }
 }
 
@@ -407,7 +383,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         world_fail(world, CHECK_ABSENT, "member %d of set %d is not absent",
                 member->member, member->set);
     }
-    check_log(world, member, outcome->lane, &entry);
+    check_log(world, member, &entry);
 }
 
 /* The decision as this member is told it. */
@@ -420,7 +396,7 @@ static uint64_t digest_of(
     hash = hash_u64(hash, (uint64_t)member->set << 32 | (uint32_t)member->member);
     hash = hash_u64(hash, slot != NULL ? (uint64_t)slot->item : UINT64_MAX);
     hash = hash_u64(hash, outcome->log_message);
-    hash = hash_u64(hash, (uint64_t)outcome->lane << 32 | (uint32_t)outcome->last);
+    hash = hash_u64(hash, (uint32_t)outcome->last);
     hash = hash_u64(hash, (uint64_t)outcome->collective);
     hash = hash_u64(hash, slot != NULL ? 0 : (uint64_t)meta_of(member, outcome)->count);
     for (int m = 0; outcome->joined != NULL && m < outcome->joined->bits; m++) {
@@ -455,6 +431,7 @@ static void book(struct world *world, struct sim_member *member,
         check_outcome(world, member, outcome, batch);
     }
     slot->pending = false;
+    member->pending--;
     rank->pending--;
     rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
 }
@@ -474,15 +451,10 @@ void oracle_take(struct world *world, struct sim_member *member)
     for (size_t i = 0; i < n->outbox.outcome_count; i++) {
         if (i + 1 < n->outbox.outcome_count &&
                 n->outbox.outcomes[i + 1].log_message ==
-                        n->outbox.outcomes[i].log_message &&
-                n->outbox.outcomes[i + 1].lane == n->outbox.outcomes[i].lane) {
+                        n->outbox.outcomes[i].log_message) {
             continue;
         }
-        if (n->outbox.outcomes[i].lane > 0) {
-            take_batch(world, member, first, i + 1);
-        } else {
-            plan_log_message(world, member, first, i + 1);
-        }
+        plan_log_message(world, member, first, i + 1);
         first = i + 1;
     }
     for (size_t i = 0; i < n->outbox.outcome_count && !world->stop; i++) {
@@ -517,11 +489,43 @@ static bool set_has_leftovers(struct world *world, int set)
     return leftovers;
 }
 
-/* What plans hold takes no room, and may stay for a while when they are gone. */
-static bool has_room_for_numbers(const struct world *world, const struct negotiator *n)
+static int numbers_of(const struct negotiator *n)
 {
-    return world->scenario->lanes > 1 ||
-            n->names.by_number.count <= (size_t)world->scenario->number_capacity;
+    int count = 0;
+
+    for (size_t i = 0; i < 64 * n->bits.words; i++) {
+        count += n->bits.at[i].tensor != NULL ? 1 : 0;
+    }
+    return count;
+}
+
+/* Of no number anything is left, and parents know what is shown. */
+static void check_bits(struct world *world, const struct sim_member *member)
+{
+    const struct negotiator *n = &member->negotiator;
+    const int children = n->tree.child_count;
+
+    for (size_t w = 0; w < n->bits.words; w++) {
+        const struct bits_word *word = bits_row(n, w);
+        uint64_t left = word->own | word->reported | word->changed |
+                (word->single ^ word->always);
+
+        for (int c = 0; c < children; c++) {
+            const struct sim_member *child =
+                    &world->members[member->set][n->tree.children[c]];
+
+            left |= word->heard[c];
+            if (child->board.seen[w] == child->board.word_count) {
+                left |= negotiator_seen(n, c, w) ^
+                        bits_row(&child->negotiator, w)->shown;
+            }
+        }
+        if (left != 0) {
+            world_fail(world, CHECK_BOUNDS,
+                    "%llx of word %zu are left at rank %d in set %d",
+                    (unsigned long long)left, w, member->rank, member->set);
+        }
+    }
 }
 
 static void check_tables(struct world *world, const struct sim_member *member)
@@ -539,37 +543,31 @@ static void check_tables(struct world *world, const struct sim_member *member)
                         ? ", split"
                         : "");
     }
-    if (!has_room_for_numbers(world, n) ||
-            n->names.by_number.count != first->names.by_number.count ||
-            n->log.length != first->log.length) {
+    if (numbers_of(n) > world->scenario->number_capacity ||
+            numbers_of(n) != numbers_of(first) || n->log.length != first->log.length) {
         world_fail(world, CHECK_BOUNDS,
-                "%zu numbers and a log of %llu at rank %d in set %d, %zu and %llu at "
-                "its "
+                "%d numbers and a log of %llu at rank %d in set %d, %d and %llu at its "
                 "coordinator",
-                n->names.by_number.count, (unsigned long long)n->log.length,
-                member->rank, member->set, first->names.by_number.count,
-                (unsigned long long)first->log.length);
+                numbers_of(n), (unsigned long long)n->log.length, member->rank,
+                member->set, numbers_of(first), (unsigned long long)first->log.length);
     }
+    check_bits(world, member);
 }
 
 static void finish_member(struct world *world, const struct sim_member *member)
 {
-    for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
-        const struct set_log *log = &world->logs[member->set][lane];
+    const struct set_log *log = &world->logs[member->set];
 
-        if (member->applied[lane] != log->count) {
-            world_fail(world, CHECK_LOG,
-                    "member %d of set %d saw %d of %d entries of lane %d",
-                    member->member, member->set, member->applied[lane], log->count,
-                    lane);
-        }
+    if (member->applied != log->count) {
+        world_fail(world, CHECK_LOG, "member %d of set %d saw %d of %d entries",
+                member->member, member->set, member->applied, log->count);
     }
 }
 
 /* Members of a group must follow each other within one log message. */
-static void check_groups(struct world *world, int set, int lane)
+static void check_groups(struct world *world, int set)
 {
-    const struct set_log *log = &world->logs[set][lane];
+    const struct set_log *log = &world->logs[set];
     int open = 0;
 
     for (int i = 0; i < log->count; i++) {
@@ -602,14 +600,7 @@ static void finish_set(struct world *world, int set)
     const struct sim_member *members = world->members[set];
     const bool leftovers = set_has_leftovers(world, set);
 
-    for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
-        check_groups(world, set, lane);
-    }
-    if (world->scenario->is_steady && members[0].negotiator.stats.planned_steps == 0) {
-        world_fail(world, CHECK_UNPLANNED,
-                "nothing is planned in set %d in %d iterations", set,
-                world->scenario->iterations);
-    }
+    check_groups(world, set);
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         finish_member(world, &members[m]);
         if (!leftovers) {
@@ -620,14 +611,8 @@ static void finish_set(struct world *world, int set)
 
 void oracle_finish(struct world *world)
 {
-    const struct scenario *s = world->scenario;
-
     if (world->tainted || world->killed) {
         return;
-    }
-    if (s->is_steady && s->wait_chance == 100 && world->timers > 0) {
-        world_fail(
-                world, CHECK_UNPLANNED, "plans of a steady program end by the timer");
     }
     for (int set = 0; set < world->scenario->set_count; set++) {
         finish_set(world, set);

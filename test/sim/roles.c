@@ -28,6 +28,14 @@ bool scenario_submits(
                     call->deviation != DEVIATION_GROUP_APART);
 }
 
+bool scenario_has_board(const struct scenario *scenario, int set, int member)
+{
+    const struct sim_set *s = &scenario->sets[set];
+    const uint64_t node = (uint64_t)set << 32 | (uint32_t)s->nodes[member];
+
+    return (int)(hash_u64(scenario->seed, node) % 100) < s->boards;
+}
+
 /* The sum of the hashes of the members, so that their order does not matter. */
 static void set_group(const struct scenario *scenario, const struct sim_call *call,
         enum role role, struct meta *meta)

@@ -13,8 +13,8 @@ struct run_result {
     struct digest digest;
     int ranks;
     enum sim_mode mode;
-    uint64_t planned_steps, slow_steps; /* at the coordinators                  */
-    uint64_t plan_exits;
+    uint64_t by_number, by_name; /* announcements of coordinators */
+    uint64_t reused; /* places that got another number */
 };
 
 void run_seed(uint64_t seed, bool verbose, struct run_result *result);
