@@ -10,7 +10,7 @@
  *   over         one for each name: how often that is over. Written when it is
  *   tensors      the names
  *   metrics      counters (observe/metrics.h)
- *   events       a ring of the last: batches, waits, plans that were left, failures
+ *   events       a ring of the last: batches, waits, stalls, failures
  *   links        one for each rank: how what comes from it has come of late
  *
  * Nothing here locks, waits or reads a clock: times are those that the engine and waiting threads
@@ -63,8 +63,7 @@ enum recorder_kind {
     RECORDER_FINISHED, /* a batch; amount: its operations                          */
     RECORDER_WAIT, /* a thread waits; tensor: for it                           */
     RECORDER_LEFT, /* it no longer does                                        */
-    RECORDER_PLAN_LEFT, /* agreement by a plan ended; amount: its lane              */
-    RECORDER_STALL, /* the library has logged a stall                           */
+    RECORDER_STALL = 7, /* the library has logged a stall; 6 is no more             */
     RECORDER_ERROR, /* an operation has failed                                  */
     RECORDER_FAILURE, /* the context has failed                                   */
 

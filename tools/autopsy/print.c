@@ -62,8 +62,6 @@ static void print_event(FILE *file, const struct recording_of *recording,
     } else if (e->kind == RECORDER_WAIT || e->kind == RECORDER_LEFT) {
         (void)fprintf(file, "%s %s\n",
                 e->kind == RECORDER_WAIT ? "waits for" : "has waited for", name);
-    } else if (e->kind == RECORDER_PLAN_LEFT) {
-        (void)fprintf(file, "left a plan of process set %u\n", e->set);
     } else if (e->kind == RECORDER_STEP) {
         (void)fprintf(file, "began step %" PRIu64 "\n", e->place);
     } else {

@@ -268,9 +268,6 @@ static void put_event(struct writer *writer, size_t at)
         put_instant(writer, "submitted", event->time_ns,
                 json_pack("{sI so}", "tensors", (json_int_t)event->amount, "up to",
                         tensor_name(recording, event->tensor)));
-    } else if (event->kind == RECORDER_PLAN_LEFT) {
-        put_instant(writer, "plan left", event->time_ns,
-                json_pack("{sI}", "process set", (json_int_t)event->set));
     } else if (texts[event->kind].name != NULL) {
         put_instant(writer, texts[event->kind].name, event->time_ns,
                 json_pack("{so}", "text", json_text(texts[event->kind].text)));
