@@ -79,8 +79,7 @@ static struct recorder_event event_of(const struct batch *batch,
         .time_ns = time_ns,
         .place = batch->op.sequence,
         .amount = amount,
-        .set = batch->set->id,
-        .lane = batch->lane };
+        .set = batch->set->id };
 }
 
 static void record(const struct tutti *t, const struct batch *batch,

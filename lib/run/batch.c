@@ -22,7 +22,7 @@ const unsigned batch_transitions[BATCH_STATE_COUNT] = {
 };
 #undef NEXT
 
-struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
+struct batch *batch_new(struct tutti *t, struct process_set *set)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     struct batch *batch = dispatcher->spare;
@@ -42,7 +42,6 @@ struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
     }
     batch->context = t;
     batch->set = set;
-    batch->lane = lane;
     batch->operation_count = 0;
     batch->priority = INT_MIN;
     batch->space = OP_HOST;

@@ -1,7 +1,6 @@
 /*
- * Batches that need no other rank. Those of one rank: a reduction is that of a single operand, which copies, scales and
- * rounds like any other; an exchange copies the own part; a broadcast has nobody to send
- * to. And allreduces of several ranks whose operands are all here.
+ * Batches of one rank: a reduction is that of a single operand, which copies, scales and
+ * rounds like any other; an exchange copies the own part; a broadcast has nobody to send to.
  */
 #include "ops/self/self.h"
 
@@ -47,7 +46,7 @@ static void self_close(void *state)
 static bool self_accepts(const void *state, const struct op_batch *batch)
 {
     (void)state;
-    if (batch->set->size != 1 && batch->operands == NULL) {
+    if (batch->set->size != 1) {
         return false;
     }
     return op_is_reduction(batch->collective)
@@ -67,19 +66,6 @@ static tutti_status self_start(void *state, void *task, const struct op_batch *b
     return TUTTI_OK;
 }
 
-/* Of all members, `skip` bytes behind their beginning. */
-static int list_inputs(const struct op_batch *batch, const void *own, size_t skip,
-        const void *inputs[OP_OPERANDS_MAX])
-{
-    const int rank = batch->operands != NULL ? batch->set->rank : 0;
-
-    for (const struct op_operand *o = batch->operands; o != NULL; o = o->next) {
-        inputs[o->member] = o->bytes + skip;
-    }
-    inputs[rank] = own;
-    return batch->operands != NULL ? batch->set->size : 1;
-}
-
 static tutti_status reduce_some(const struct op_env *env, struct self_task *self)
 {
     const struct op_batch *batch = self->batch;
@@ -92,14 +78,11 @@ static tutti_status reduce_some(const struct op_env *env, struct self_task *self
         size_t piece = runs_piece(&self->reduce, batch, budget);
         const struct op_run *run = &batch->runs[self->reduce.run];
         size_t offset = self->reduce.offset * bytes;
-        const void *own = (const char *)run->input +
+        const void *input = (const char *)run->input +
                 runs_begin(batch, 0, self->reduce.run) + offset;
-        const void *inputs[OP_OPERANDS_MAX];
-        const int n = list_inputs(
-                batch, own, (batch->count - self->reduce.left) * bytes, inputs);
         void *output = (char *)run->output + offset;
 
-        reduce_tree(&spec, inputs, n, &output, 1, piece);
+        reduce_tree(&spec, &input, 1, &output, 1, piece);
         runs_advance(&self->reduce, batch, piece);
         budget -= piece;
     }
