@@ -1,5 +1,5 @@
 /*
- * Batches as a plan has them, moved by the backend alone.
+ * Batches as the planner makes them, moved by the backend alone.
  */
 #include "bench/exchange.h"
 
