@@ -103,7 +103,8 @@ static void record_timed(const struct tutti *t, const struct batch *batch,
 
 /*
  * How long this rank has waited for the others, since it had submitted a batch: what was submitted
- * last is at one end or the other, for plans are in the order in which tensors become ready.
+ * last is at one end or the other, for numbers are given in the order in which tensors become
+ * ready.
  */
 void observe_launch(struct tutti *t, const struct batch *batch)
 {
