@@ -81,6 +81,7 @@ static tutti_status apply_operands(struct negotiator *negotiator, struct wire_re
     const uint64_t number = wire_get_varint(in);
     size_t len;
     const char *bytes = wire_get_str(in, NEGOTIATOR_OPERAND_BYTES, &len);
+    struct tensor_state *tensor = tensor_by_number(negotiator, number);
     struct outbox *box = &negotiator->outbox;
     struct outcome *outcome;
     tutti_status status;
@@ -88,11 +89,12 @@ static tutti_status apply_operands(struct negotiator *negotiator, struct wire_re
     if (!wire_ok(in) || len == 0 || len % size != 0) {
         return corrupt("malformed operands");
     }
-    negotiator->log.length++;
-    if (negotiator->bits.places > 0) {
-        bits_end_rounds(negotiator, number, 1);
+    if (tensor == NULL) {
+        return unknown_number();
     }
-    status = apply_number(negotiator, number);
+    negotiator->log.length++;
+    bits_end_rounds(negotiator, number, 1);
+    status = number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
     if (status != TUTTI_OK) {
         return status;
     }
