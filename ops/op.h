@@ -102,6 +102,9 @@ enum op_space {
 /** A point in the commands of a stream; see ops/device.h. */
 struct device_event;
 
+/** Most members of a set whose operands come to each of them with the agreement. */
+#define OP_OPERANDS_MAX 16
+
 /** What to do. Lives until the task is final or cancelled. */
 struct op_batch {
     const struct op_set *set;
@@ -120,6 +123,9 @@ struct op_batch {
     size_t run_count; /* 1 unless the backend takes runs of this collective */
     size_t count; /* elements of all runs together; at least 1, but 0 where
                      runs have recvs                                     */
+    const uint8_t *operands; /* of an allreduce of one run: the inputs of all members, by rank,
+                      where they came with the agreement, on every rank: nothing is
+                      to be exchanged; else NULL                          */
     enum op_space space; /* of all inputs and outputs; equal on all ranks          */
     struct device_event *const *after; /* [after_count] DEVICE: what must have passed on
                               this rank before inputs are read and outputs written    */

@@ -155,6 +155,17 @@ void append_number(struct negotiator *negotiator, struct tensor_state *tensor)
     note_appended(negotiator, tensor);
 }
 
+void append_operands(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    const struct operands *operands = tensor->tally->operands;
+    struct wire_writer *out = record_open(negotiator, ENTRY_OPERANDS);
+
+    wire_put_varint(out, tensor->number);
+    wire_put_str(out, (const char *)operands->bytes,
+            operands->len * (size_t)negotiator->config.size);
+    note_appended(negotiator, tensor);
+}
+
 static tutti_status append_now(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {

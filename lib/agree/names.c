@@ -146,6 +146,14 @@ void tensor_drop_held(struct tensor_state *tensor)
     }
 }
 
+static void operands_drop(const struct tensor_state *tensor)
+{
+    if (tensor->tally != NULL) {
+        mem_free(tensor->tally->operands);
+        tensor->tally->operands = NULL;
+    }
+}
+
 static void tensor_free(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     if (tensor->tally != NULL) {
@@ -158,6 +166,7 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
     }
     meta_fini(&tensor->meta);
     bitset_fini(&tensor->round.who);
+    operands_drop(tensor);
     mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
 
@@ -411,6 +420,7 @@ void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *ten
         tensor->tally->retired = false;
     }
     tensor->number = 0;
+    operands_drop(tensor);
     meta_fini(&tensor->meta);
     tensor_forget_row_counts(negotiator, tensor);
     if (tensor->round.since_ns == 0) {

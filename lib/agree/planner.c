@@ -1,5 +1,5 @@
 /*
- * Fusion without a plan: which tensors of a log message share a batch (first fit).
+ * Fusion: which tensors of a log message share a batch (first fit).
  */
 #include "agree/planner.h"
 

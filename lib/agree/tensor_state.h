@@ -33,6 +33,13 @@ struct tensor_links {
     struct tensor_state *next, *prev;
 };
 
+/** What members give to a reduction, as it came with their announcements. */
+struct operands {
+    size_t len; /* of each */
+    int count; /* of this round */
+    uint8_t bytes[]; /* [members][len] */
+};
+
 /** One name at the coordinator: what it knows of it, and has collected in the round. */
 struct tally {
     /* knowledge that outlives a round */
@@ -41,6 +48,7 @@ struct tally {
     bool retired; /* the number is forgotten in this log message */
     struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
     bool row_counts_match; /* they were compared since they changed */
+    struct operands *operands; /* of its number, or NULL; owned */
     struct tensor_links in_numbered;
 
     /* this round */

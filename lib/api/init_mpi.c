@@ -237,6 +237,7 @@ static tutti_status open_control(struct context_spec *spec, struct mpi_env *env)
         spec->log.rank = spec->rank;
         spec->any_thread = env->job.thread_level == MPI_THREAD_MULTIPLE;
         env->rank = spec->rank;
+        setup_warn(spec);
     }
     return status;
 }

@@ -103,8 +103,7 @@ static void record_timed(const struct tutti *t, const struct batch *batch,
 
 /*
  * How long this rank has waited for the others, since it had submitted a batch: what was submitted
- * last is at one end or the other, for numbers are given in the order in which tensors become
- * ready.
+ * last is mostly at one end or the other, since a batch is in the order of the log.
  */
 void observe_launch(struct tutti *t, const struct batch *batch)
 {

@@ -10,7 +10,7 @@
  *   over         one for each name: how often that is over. Written when it is
  *   tensors      the names
  *   metrics      counters (observe/metrics.h)
- *   events       a ring of the last: batches, waits, failures
+ *   events       a ring of the last: batches, waits, stalls, failures
  *   links        one for each rank: how what comes from it has come of late
  *
  * Nothing here locks, waits or reads a clock: times are those that the engine and waiting threads

@@ -46,6 +46,7 @@ struct batch *batch_new(struct tutti *t, struct process_set *set)
     batch->priority = INT_MIN;
     batch->space = OP_HOST;
     batch->issued = NULL;
+    batch->operands = NULL;
     batch->present.places = NULL;
     batch->next = NULL;
     batch_advance(batch, BATCH_FORMING);
@@ -161,6 +162,8 @@ void batch_unstage(struct batch *batch)
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
 {
     batch_unstage(batch);
+    mem_free(batch->operands);
+    batch->operands = NULL;
     batch_advance(batch, BATCH_SPARE);
     batch->next = dispatcher->spare;
     dispatcher->spare = batch;
@@ -172,6 +175,7 @@ void batch_free_all(struct batch *batches)
         struct batch *next = batches->next;
 
         batch_unstage(batches);
+        mem_free(batches->operands);
         mem_free(batches->staging.tensors);
         mem_free(batches->staging.copies);
         mem_free(batches->events);

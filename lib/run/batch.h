@@ -110,6 +110,7 @@ struct batch {
     struct op_run *runs; /* owned; as many as operations; what the backend sees  */
     struct batch_parts parts;
     struct op_batch op;
+    uint8_t *operands; /* owned; see op_batch.operands                             */
     struct batch_members present;
     struct fusion_buffer buffer; /* when the operations were packed                   */
 

@@ -122,6 +122,7 @@ static void describe_batch(struct batch *batch)
         .space = batch->space,
         .after = batch->events,
         .issued = &batch->issued,
+        .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
         .place = place_run,
         .owner = batch };

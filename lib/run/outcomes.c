@@ -3,6 +3,8 @@
  */
 #include "run/outcomes.h"
 
+#include <string.h>
+
 #include "agree/meta.h"
 #include "agree/outbox.h"
 #include "base/mem.h"
@@ -181,9 +183,34 @@ static tutti_status add_tensor(
             : no_memory_for_batch();
 }
 
+/* A tensor whose operands are all here is a batch of its own. */
+static tutti_status queue_with_operands(
+        struct tutti *t, struct process_set *set, const struct outcome *outcome)
+{
+    const size_t len = outcome->operand_len * (size_t)set->op.size;
+    struct operation *operation = outcome->cookie;
+    struct batch *batch = batch_new(t, set);
+
+    if (batch == NULL) {
+        return no_memory_for_batch();
+    }
+    batch->operands = mem_alloc(len);
+    if (batch->operands == NULL || !batch_add(&t->dispatcher, batch, operation)) {
+        batch_put_back(&t->dispatcher, batch);
+        return no_memory_for_batch();
+    }
+    memcpy(batch->operands, set->negotiator.outbox.operands.data + outcome->operands, len);
+    operation_advance(operation, OPERATION_AGREED);
+    dispatch_queue(t, batch);
+    return TUTTI_OK;
+}
+
 static tutti_status take_ready(
         struct tutti *t, struct process_set *set, const struct outcome *outcome)
 {
+    if (outcome->operand_len > 0) {
+        return queue_with_operands(t, set, outcome);
+    }
     return outcome->collective >= META_SET_CREATE && outcome->cookie != NULL
             ? take_internal(t, set, outcome)
             : add_tensor(t, set, outcome);
