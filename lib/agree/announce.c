@@ -200,6 +200,25 @@ tutti_status announce_pending(
             : status;
 }
 
+static tutti_status receive_operand(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    const uint64_t number = wire_get_varint(in);
+    size_t len;
+    const char *bytes = wire_get_str(in, NEGOTIATOR_OPERAND_BYTES, &len);
+    struct tensor_state *tensor;
+
+    if (!wire_ok(in) || !is_coordinator(negotiator) || len == 0 ||
+            len * (size_t)negotiator->config.size > NEGOTIATOR_OPERAND_BYTES) {
+        return malformed(negotiator, "operand", from);
+    }
+    tensor = tensor_by_number(negotiator, number);
+    if (tensor == NULL || is_retired(tensor)) {
+        return TUTTI_OK; /* as in receive_numbers() */
+    }
+    return bits_receive_operand(negotiator, tensor, from, bytes, len);
+}
+
 /* The set rank that an item is of, which is the child `from` or below it; -1: malformed. */
 static int get_rank(struct negotiator *negotiator, int from, struct wire_reader *in)
 {
@@ -304,6 +323,8 @@ tutti_status announce_receive(
 
         if (tag == ITEM_NUMBERS || tag == ITEM_NUMBERS_SUBTREE) {
             status = receive_numbers(negotiator, from, in, tag);
+        } else if (tag == ITEM_OPERAND) {
+            status = receive_operand(negotiator, from, in);
         } else if (tag == ITEM_NAME || tag == ITEM_NAME_SUBTREE) {
             status = receive_name(negotiator, from, in, tag);
         } else if (tag == ITEM_CANCEL) {

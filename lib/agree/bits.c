@@ -13,6 +13,9 @@
 #include "agree/tally.h"
 #include "base/mem.h"
 
+/* Numbers that a flush announces or decides with their operands. */
+#define FEW_MAX 8
+
 /** Where a number is. */
 struct spot {
     struct bits_word *word;
@@ -56,7 +59,7 @@ static struct spot spot_of(
 static bool reserve(struct negotiator *negotiator, uint64_t place)
 {
     struct bits *bits = &negotiator->bits;
-    const size_t most = (size_t)(bits->places / 64);
+    const size_t most = (size_t)((bits->places + 63) / 64);
     size_t wanted = bits->words;
     struct bits_place *at;
     struct bits_word *rows;
@@ -100,16 +103,22 @@ struct tensor_state *tensor_by_number(
     return tensor != NULL && tensor->number == number ? tensor : NULL;
 }
 
-tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
+bool bits_is_free(const struct negotiator *negotiator, uint64_t number)
+{
+    const struct bits *bits = &negotiator->bits;
+
+    return bits->places > 0 &&
+            (place_of(negotiator, number) >= 64 * bits->words ||
+                    bits->at[place_of(negotiator, number)].tensor == NULL);
+}
+
+bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const uint64_t place = place_of(negotiator, tensor->number);
     struct spot at;
 
     if (!reserve(negotiator, place)) {
-        return no_memory_for(tensor->name, tensor->name_len);
-    }
-    if (negotiator->bits.at[place].tensor != NULL) {
-        return corrupt("two numbers in one place");
+        return false;
     }
     negotiator->bits.at[place].tensor = tensor;
     at = spot_of(negotiator, tensor);
@@ -119,7 +128,7 @@ tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor
         at.word->always |= at.bit;
         at.word->single |= at.bit;
     }
-    return TUTTI_OK;
+    return true;
 }
 
 /* The rounds of some numbers of a word are over. */
@@ -134,31 +143,16 @@ static void unmark(
     }
 }
 
-/* The parent reads the board. */
-static bool is_on_board(const struct negotiator *negotiator, size_t index)
-{
-    return negotiator->config.board && negotiator->tree.parent_is_near &&
-            index < BITS_BOARD_WORDS;
-}
-
 void bits_remove(struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const uint64_t place = place_of(negotiator, tensor->number);
     const struct spot at = spot_of(negotiator, tensor);
 
-    /* The parent is to find the place as if nothing had been announced. */
-    if ((at.word->reported & at.bit) != 0 &&
-            is_on_board(negotiator, (size_t)(place / 64))) {
-        at.word->shown ^= at.bit;
-        at.word->changed |= at.bit;
-        negotiator->bits.dirty = true;
-    }
     negotiator->bits.pace =
             negotiator->bits.pace == tensor->number ? 0 : negotiator->bits.pace;
     at.word->always &= ~at.bit;
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);
-    negotiator->bits.at[place].tensor = NULL;
+    negotiator->bits.at[place_of(negotiator, tensor->number)].tensor = NULL;
 }
 
 void bits_fini(struct negotiator *negotiator)
@@ -248,6 +242,49 @@ tutti_status bits_receive(
     return TUTTI_OK;
 }
 
+static void operands_end(const struct tensor_state *tensor)
+{
+    if (tensor->tally != NULL && tensor->tally->operands != NULL) {
+        tensor->tally->operands->count = 0;
+    }
+}
+
+/* Keeps an operand by its rank; NULL: no memory. */
+static struct operands *keep_operand(const struct negotiator *negotiator,
+        struct tally *tally, int rank, const void *bytes, size_t len)
+{
+    struct operands *operands = tally->operands;
+
+    if (operands == NULL || operands->len != len) {
+        operands = mem_resize(tally->operands, 1,
+                sizeof *operands + (size_t)negotiator->config.size * len);
+        if (operands == NULL) {
+            return NULL;
+        }
+        operands->len = len;
+        operands->count = 0;
+        tally->operands = operands;
+    }
+    memcpy(operands->bytes + (size_t)rank * len, bytes, len);
+    operands->count++;
+    return operands;
+}
+
+tutti_status bits_receive_operand(struct negotiator *negotiator,
+        struct tensor_state *tensor, int from, const void *bytes, size_t len)
+{
+    const struct spot at = spot_of(negotiator, tensor);
+    const tutti_status status = bits_receive(
+            negotiator, tensor, tree_child_index(&negotiator->tree, from));
+
+    if (status != TUTTI_OK || (at.word->single & at.bit) != 0) {
+        return status;
+    }
+    return keep_operand(negotiator, tensor->tally, from, bytes, len) != NULL
+            ? TUTTI_OK
+            : no_memory_for(tensor->name, tensor->name_len);
+}
+
 /* Numbers of a word, one by one. */
 static tutti_status receive_each(
         struct negotiator *negotiator, int child, size_t index, uint64_t numbers)
@@ -267,7 +304,7 @@ tutti_status negotiator_shown(
 {
     struct bits_word *word = bits_row(negotiator, index);
     uint64_t *seen = seen_of(negotiator, word, child);
-    /* What flips of no live number was announced before it was retired, or is withdrawn. */
+    /* What flips of no live number was announced before it was retired. */
     const uint64_t numbers = (shown ^ *seen) & word->live;
 
     *seen = shown;
@@ -294,6 +331,7 @@ uint64_t negotiator_seen(const struct negotiator *negotiator, int child, size_t 
 
 /* ------------------------------------------------------------ member by member */
 
+
 tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const struct spot at = spot_of(negotiator, tensor);
@@ -304,6 +342,7 @@ tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *ten
         return TUTTI_OK;
     }
     at.word->single |= at.bit;
+    operands_end(tensor);
     if ((at.word->reported & at.bit) != 0) {
         return TUTTI_OK; /* nothing more comes from here */
     }
@@ -352,8 +391,9 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
 {
     while (count > 0) {
         const uint64_t place = place_of(negotiator, first);
-        const uint64_t left = 64 - place % 64;
-        const uint64_t run = count < left ? count : left;
+        const uint64_t places = negotiator->bits.places - place;
+        const uint64_t left = size_min(64 - place % 64, places);
+        const uint64_t run = size_min(count, left);
         const uint64_t ones = run == 64 ? UINT64_MAX : (UINT64_C(1) << run) - 1;
 
         if (place / 64 < negotiator->bits.words) {
@@ -370,12 +410,47 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
 /* What all of this subtree has announced. */
 static uint64_t complete(const struct negotiator *negotiator, const struct bits_word *word)
 {
-    uint64_t all = word->own & ~word->single & ~word->reported;
+    uint64_t all = word->own & ~word->reported;
 
     for (int c = 0; c < negotiator->tree.child_count; c++) {
         all &= word->heard[c];
     }
     return all;
+}
+
+/* What this rank gives to a tensor, if that may travel with the agreement; else 0. */
+static size_t operand_of(const struct negotiator *negotiator,
+        const struct tensor_state *tensor, const void **bytes)
+{
+    const size_t len = negotiator->bits.few && negotiator->config.operand != NULL
+            ? negotiator->config.operand(
+                      negotiator->config.user, tensor->own.local, bytes)
+            : 0;
+
+    return len * (size_t)negotiator->config.size <= NEGOTIATOR_OPERAND_BYTES ? len : 0;
+}
+
+static void send_number(struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    const void *bytes = NULL;
+    const size_t len = operand_of(negotiator, tensor, &bytes);
+    struct wire_writer *out;
+
+    if (len == 0 || negotiator->outbox.up.len + len > NEGOTIATOR_OPERAND_BYTES) {
+        run_put(negotiator, ITEM_NUMBERS_SUBTREE, negotiator->config.rank,
+                tensor->number);
+        return;
+    }
+    out = record_open(negotiator, ITEM_OPERAND);
+    wire_put_varint(out, tensor->number);
+    wire_put_str(out, bytes, len);
+}
+
+/* The parent reads the board. */
+static bool is_on_board(const struct negotiator *negotiator, size_t index)
+{
+    return negotiator->config.board && negotiator->tree.parent_is_near &&
+            index < BITS_BOARD_WORDS;
 }
 
 static tutti_status report(struct negotiator *negotiator, size_t index)
@@ -386,20 +461,32 @@ static tutti_status report(struct negotiator *negotiator, size_t index)
     word->reported |= numbers;
     if (is_on_board(negotiator, index)) {
         word->shown ^= numbers;
-        word->changed |= numbers;
-    } else {
-        for (; numbers != 0; numbers &= numbers - 1) {
-            const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
+        return numbers != 0 ? action_show(negotiator, index, word->shown) : TUTTI_OK;
+    }
+    for (; numbers != 0; numbers &= numbers - 1) {
+        const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
 
-            run_put(negotiator, ITEM_NUMBERS_SUBTREE, negotiator->config.rank,
-                    negotiator->bits.at[place].tensor->number);
-        }
+        send_number(negotiator, negotiator->bits.at[place].tensor);
     }
-    if (word->changed == 0) {
-        return TUTTI_OK;
+    return TUTTI_OK;
+}
+
+/* Ready; with the operands, when those of all members are here. */
+static void decide_number(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    struct operands *operands = tensor->tally->operands;
+    const void *bytes = NULL;
+
+    if (operands != NULL && operands->count + 1 == negotiator->config.size &&
+            operand_of(negotiator, tensor, &bytes) == operands->len &&
+            negotiator->outbox.down.len + operands->len * (size_t)negotiator->config.size <=
+                    NEGOTIATOR_OPERAND_BYTES) {
+        memcpy(operands->bytes, bytes, operands->len);
+        append_operands(negotiator, tensor);
+    } else {
+        append_number(negotiator, tensor);
     }
-    word->changed = 0;
-    return action_show(negotiator, index, word->shown);
+    operands_end(tensor);
 }
 
 static void decide(struct negotiator *negotiator, size_t index)
@@ -409,8 +496,19 @@ static void decide(struct negotiator *negotiator, size_t index)
     for (uint64_t left = complete(negotiator, word); left != 0; left &= left - 1) {
         const size_t place = 64 * index + (size_t)__builtin_ctzll(left);
 
-        append_number(negotiator, negotiator->bits.at[place].tensor);
+        decide_number(negotiator, negotiator->bits.at[place].tensor);
     }
+}
+
+/* Of many at once operands do not travel: fused they are exchanged faster. */
+static bool are_few(const struct negotiator *negotiator)
+{
+    int count = 0;
+
+    for (size_t w = 0; w < negotiator->bits.words; w++) {
+        count += __builtin_popcountll(complete(negotiator, bits_row(negotiator, w)));
+    }
+    return count <= FEW_MAX;
 }
 
 tutti_status bits_flush(struct negotiator *negotiator)
@@ -421,6 +519,7 @@ tutti_status bits_flush(struct negotiator *negotiator)
         return TUTTI_OK;
     }
     negotiator->bits.dirty = false;
+    negotiator->bits.few = negotiator->config.operand != NULL && are_few(negotiator);
     for (size_t w = 0; w < negotiator->bits.words && status == TUTTI_OK; w++) {
         if (is_coordinator(negotiator)) {
             decide(negotiator, w);

@@ -36,8 +36,7 @@ struct bits_word {
     uint64_t reported; /* the parent knows that all of this subtree has */
     uint64_t single; /* collected member by member, until the round ends */
     uint64_t always; /* coordinator: ... in every round */
-    uint64_t shown; /* on the board */
-    uint64_t changed; /* ... since that was written there */
+    uint64_t shown; /* on the board: a bit flips with each report */
     uint64_t heard[]; /* [children] announced by all of a child's subtree, not decided;
                          [children] what a child showed when it was last read */
 };
@@ -51,16 +50,19 @@ struct bits_place {
 
 /** Zeroed is valid: no number was given yet. */
 struct bits {
-    uint64_t places; /* numbers that can be in use, a multiple of 64; 0: none */
+    uint64_t places; /* numbers that can be in use; 0: none */
     size_t words; /* in use */
     struct bits_word *rows; /* [words], bits_row(); owned */
     struct bits_place *at; /* [64 words]; owned */
     uint64_t pace; /* the number whose uses are counted as steps; 0: the next one */
     bool dirty; /* own or heard have grown */
+    bool few; /* in this flush so few are complete that their operands may travel */
 };
 
-/** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
-tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor);
+/** True when the place of a number exists, and no tensor has it. */
+bool bits_is_free(const struct negotiator *negotiator, uint64_t number);
+/** False when out of memory. */
+bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor);
 /** The number is retired: what was announced of it is void. */
 void bits_remove(struct negotiator *negotiator, const struct tensor_state *tensor);
 void bits_fini(struct negotiator *negotiator);
@@ -76,6 +78,9 @@ tutti_status bits_announce(struct negotiator *negotiator, struct tensor_state *t
 /** All of a child's subtree has announced it. */
 tutti_status bits_receive(
         struct negotiator *negotiator, struct tensor_state *tensor, int child);
+/** The same of a child that has no subtree, with its operand. */
+tutti_status bits_receive_operand(struct negotiator *negotiator,
+        struct tensor_state *tensor, int from, const void *bytes, size_t len);
 /** From here to the end of its round the tensor is collected member by member. */
 tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *tensor);
 /** All tensors that are not complete. */

@@ -78,6 +78,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
         return;
     }
     tensor->round.split = true;
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL || subtree_is_complete(negotiator, tensor)) {
         return;
     }
@@ -95,6 +96,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
 static tutti_status mark(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL &&
             !bitset_init(&tensor->round.who, who_size(negotiator))) {
         return no_memory_for(tensor->name, tensor->name_len);

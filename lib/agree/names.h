@@ -139,8 +139,8 @@ void tensor_drop_held(struct tensor_state *tensor);
 /** Gives a tensor a number for some metadata; false when out of memory. */
 bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tensor,
         uint64_t number, const struct meta *meta);
-/** Coordinator: a number is taken for the one used last. */
-void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor);
+/** Coordinator: a number was looked at, and is the last to be looked at again. */
+void tensor_number_passed(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Takes the number away. */
 void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Forgets what ranks gave, unless a number stands for it or a round is running. */

@@ -21,8 +21,8 @@ tutti_status negotiator_init(
         struct negotiator *negotiator, const struct negotiator_config *config)
 {
     *negotiator = (struct negotiator){ .config = *config,
-        .names = { .next_number = 1, .numbered.by_use = true },
-        .bits.places = (uint64_t)(config->number_capacity + 63) / 64 * 64 };
+        .names = { .next_number = 1, .numbered.of_numbers = true },
+        .bits.places = (uint64_t)config->number_capacity };
     if (!tree_init(&negotiator->tree, config->shape, config->rank)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the coordination of %d ranks", config->size);

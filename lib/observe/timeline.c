@@ -262,8 +262,7 @@ size_t timeline_members(const struct tutti *t, const struct batch *batch)
 {
     struct recorder_event event = { .kind = RECORDER_MEMBERS,
         .time_ns = t->engine.now_ns,
-        .set = batch->set->id,
-        .lane = batch->lane };
+        .set = batch->set->id };
     int64_t taken_ns = INT64_MIN;
     uint16_t age = 0;
     size_t bytes = 0;
