@@ -466,6 +466,19 @@ static void joins_restart(struct negotiator *negotiator)
     }
 }
 
+/* This rank's own again, behind what it announces again in this log message. */
+static tutti_status leaves_announce_again(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int p = 0; p < LEAVE_COUNT && status == TUTTI_OK; p++) {
+        if (negotiator->joined.ways[p].own != NULL) {
+            status = announce_own(negotiator, negotiator->joined.ways[p].own);
+        }
+    }
+    return status;
+}
+
 tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)
 {
     const uint64_t index = wire_get_u64(in);
