@@ -74,6 +74,18 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
 
+/* What this rank gives to a tensor that it has announced; 0: nothing. */
+static size_t operand_length(const struct negotiator *negotiator, uint64_t number)
+{
+    const struct tensor_state *tensor = tensor_by_number(negotiator, number);
+    const void *bytes;
+
+    return negotiator->config.operand != NULL && tensor != NULL && tensor->own.pending
+            ? negotiator->config.operand(
+                      negotiator->config.user, tensor->own.local, &bytes)
+            : 0;
+}
+
 /* As a number, with the operands of all members. */
 static tutti_status apply_operands(struct negotiator *negotiator, struct wire_reader *in)
 {
@@ -86,7 +98,7 @@ static tutti_status apply_operands(struct negotiator *negotiator, struct wire_re
     struct outcome *outcome;
     tutti_status status;
 
-    if (!wire_ok(in) || len == 0 || len % size != 0) {
+    if (!wire_ok(in) || len == 0 || len != size * operand_length(negotiator, number)) {
         return corrupt("malformed operands");
     }
     if (tensor == NULL) {
