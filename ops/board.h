@@ -55,7 +55,8 @@ struct board {
             int member_count, uint64_t sequence, const void *bytes, size_t len);
 
     /*
-     * Reads message number `sequence` of a member's ring; then it is replaced.
+     * Reads message number `sequence` of a member's ring; then it is replaced. This rank has
+     * all before it, also those that were not in the ring.
      * @param bytes  [BOARD_MESSAGE_BYTES]
      * @return its length; 0: it is not there (yet)
      */

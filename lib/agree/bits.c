@@ -1,23 +1,12 @@
 /*
- * Numbers in bulk: who has announced which, a word of 64 at a time.
+ * Where numbers are: the place of each, and the words of 64 places.
  */
 #include "agree/bits.h"
 
 #include <string.h>
 
-#include "agree/announce.h"
-#include "agree/joined.h"
-#include "agree/log.h"
-#include "agree/names.h"
-#include "agree/protocol.h"
-#include "agree/tally.h"
+#include "agree/negotiator.h"
 #include "base/mem.h"
-
-/** Where a number is. */
-struct spot {
-    struct bits_word *word;
-    uint64_t bit;
-};
 
 static size_t row_size(const struct negotiator *negotiator)
 {
@@ -31,7 +20,7 @@ struct bits_word *bits_row(const struct negotiator *negotiator, size_t word)
             word * row_size(negotiator));
 }
 
-static uint64_t *seen_of(
+uint64_t *bits_seen_by(
         const struct negotiator *negotiator, struct bits_word *word, int child)
 {
     return &word->heard[negotiator->tree.child_count + child];
@@ -42,12 +31,12 @@ static uint64_t place_of(const struct negotiator *negotiator, uint64_t number)
     return number % negotiator->bits.places;
 }
 
-static struct spot spot_of(
+struct bits_spot bits_spot_of(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     const uint64_t place = place_of(negotiator, tensor->number);
 
-    return (struct spot){ bits_row(negotiator, (size_t)(place / 64)),
+    return (struct bits_spot){ bits_row(negotiator, (size_t)(place / 64)),
         UINT64_C(1) << (place % 64) };
 }
 
@@ -56,7 +45,7 @@ static struct spot spot_of(
 static bool reserve(struct negotiator *negotiator, uint64_t place)
 {
     struct bits *bits = &negotiator->bits;
-    const size_t most = (size_t)(bits->places / 64);
+    const size_t most = (size_t)((bits->places + 63) / 64);
     size_t wanted = bits->words;
     struct bits_place *at;
     struct bits_word *rows;
@@ -100,26 +89,32 @@ struct tensor_state *tensor_by_number(
     return tensor != NULL && tensor->number == number ? tensor : NULL;
 }
 
-tutti_status bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
+bool bits_is_free(const struct negotiator *negotiator, uint64_t number)
+{
+    const struct bits *bits = &negotiator->bits;
+
+    return bits->places > 0 &&
+            (place_of(negotiator, number) >= 64 * bits->words ||
+                    bits->at[place_of(negotiator, number)].tensor == NULL);
+}
+
+bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const uint64_t place = place_of(negotiator, tensor->number);
-    struct spot at;
+    struct bits_spot at;
 
     if (!reserve(negotiator, place)) {
-        return no_memory_for(tensor->name, tensor->name_len);
-    }
-    if (negotiator->bits.at[place].tensor != NULL) {
-        return corrupt("two numbers in one place");
+        return false;
     }
     negotiator->bits.at[place].tensor = tensor;
-    at = spot_of(negotiator, tensor);
+    at = bits_spot_of(negotiator, tensor);
     at.word->live |= at.bit;
     if (tensor->tally != NULL &&
             (tensor->meta.group != 0 || tensor->tally->row_counts != NULL)) {
         at.word->always |= at.bit;
         at.word->single |= at.bit;
     }
-    return TUTTI_OK;
+    return true;
 }
 
 /* The rounds of some numbers of a word are over. */
@@ -134,31 +129,16 @@ static void unmark(
     }
 }
 
-/* The parent reads the board. */
-static bool is_on_board(const struct negotiator *negotiator, size_t index)
-{
-    return negotiator->config.board && negotiator->tree.parent_is_near &&
-            index < BITS_BOARD_WORDS;
-}
-
 void bits_remove(struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const uint64_t place = place_of(negotiator, tensor->number);
-    const struct spot at = spot_of(negotiator, tensor);
+    const struct bits_spot at = bits_spot_of(negotiator, tensor);
 
-    /* The parent is to find the place as if nothing had been announced. */
-    if ((at.word->reported & at.bit) != 0 &&
-            is_on_board(negotiator, (size_t)(place / 64))) {
-        at.word->shown ^= at.bit;
-        at.word->changed |= at.bit;
-        negotiator->bits.dirty = true;
-    }
     negotiator->bits.pace =
             negotiator->bits.pace == tensor->number ? 0 : negotiator->bits.pace;
     at.word->always &= ~at.bit;
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);
-    negotiator->bits.at[place].tensor = NULL;
+    negotiator->bits.at[place_of(negotiator, tensor->number)].tensor = NULL;
 }
 
 void bits_fini(struct negotiator *negotiator)
@@ -191,169 +171,20 @@ uint64_t bits_new_number(struct negotiator *negotiator, uint64_t seen)
 void bits_retire(struct negotiator *negotiator, const struct tensor_state *tensor,
         uint64_t log_length)
 {
-    const struct spot at = spot_of(negotiator, tensor);
+    const struct bits_spot at = bits_spot_of(negotiator, tensor);
 
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);
     negotiator->bits.at[place_of(negotiator, tensor->number)].free_since = log_length;
 }
 
-/* -------------------------------------------------------------- announcements */
-
-/* Some have left and others go on: each announcement counts by itself. */
-static bool is_anybody_leaving(const struct negotiator *negotiator)
-{
-    return leaves_below(negotiator) || negotiator->joined.ways[LEAVE_JOIN].count > 0 ||
-            negotiator->joined.ways[LEAVE_FINALIZE].count > 0;
-}
-
-static bool is_single(const struct negotiator *negotiator, struct spot at)
-{
-    return (at.word->single & at.bit) != 0 || is_anybody_leaving(negotiator);
-}
-
-tutti_status bits_announce(struct negotiator *negotiator, struct tensor_state *tensor)
-{
-    const struct spot at = spot_of(negotiator, tensor);
-
-    if (is_single(negotiator, at)) {
-        at.word->single |= at.bit;
-        return number_collect(
-                negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank);
-    }
-    at.word->own |= at.bit;
-    negotiator->bits.dirty = true;
-    return TUTTI_OK;
-}
-
-tutti_status bits_receive(
-        struct negotiator *negotiator, struct tensor_state *tensor, int child)
-{
-    const struct spot at = spot_of(negotiator, tensor);
-    const int rank = negotiator->tree.children[child];
-
-    if ((at.word->heard[child] & at.bit) != 0) {
-        return error_set(TUTTI_ERR_PROTOCOL, "rank %d announced \"%s\" twice",
-                world_rank(negotiator, rank), tensor->name);
-    }
-    if (is_single(negotiator, at)) {
-        const tutti_status status = bits_single(negotiator, tensor);
-
-        return status == TUTTI_OK
-                ? number_collect(negotiator, tensor, ITEM_NUMBERS_SUBTREE, rank)
-                : status;
-    }
-    at.word->heard[child] |= at.bit;
-    negotiator->bits.dirty = true;
-    return TUTTI_OK;
-}
-
-/* Numbers of a word, one by one. */
-static tutti_status receive_each(
-        struct negotiator *negotiator, int child, size_t index, uint64_t numbers)
-{
-    tutti_status status = TUTTI_OK;
-
-    for (; numbers != 0 && status == TUTTI_OK; numbers &= numbers - 1) {
-        const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
-
-        status = bits_receive(negotiator, negotiator->bits.at[place].tensor, child);
-    }
-    return status;
-}
-
-tutti_status negotiator_shown(
-        struct negotiator *negotiator, int child, size_t index, uint64_t shown)
-{
-    struct bits_word *word = bits_row(negotiator, index);
-    uint64_t *seen = seen_of(negotiator, word, child);
-    /* What flips of no live number was announced before it was retired, or is withdrawn. */
-    const uint64_t numbers = (shown ^ *seen) & word->live;
-
-    *seen = shown;
-    if ((numbers & (word->single | word->heard[child])) != 0 ||
-            is_anybody_leaving(negotiator)) {
-        return receive_each(negotiator, child, index, numbers);
-    }
-    word->heard[child] |= numbers;
-    negotiator->bits.dirty = true;
-    return TUTTI_OK;
-}
-
-size_t negotiator_words(const struct negotiator *negotiator)
-{
-    const size_t words = negotiator->bits.words;
-
-    return words < BITS_BOARD_WORDS ? words : BITS_BOARD_WORDS;
-}
-
-uint64_t negotiator_seen(const struct negotiator *negotiator, int child, size_t index)
-{
-    return *seen_of(negotiator, bits_row(negotiator, index), child);
-}
-
-/* ------------------------------------------------------------ member by member */
-
-tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *tensor)
-{
-    const struct spot at = spot_of(negotiator, tensor);
-    const struct tree *tree = &negotiator->tree;
-    tutti_status status = TUTTI_OK;
-
-    if ((at.word->single & at.bit) != 0) {
-        return TUTTI_OK;
-    }
-    at.word->single |= at.bit;
-    if ((at.word->reported & at.bit) != 0) {
-        return TUTTI_OK; /* nothing more comes from here */
-    }
-    for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
-        if ((at.word->heard[c] & at.bit) != 0) {
-            at.word->heard[c] &= ~at.bit;
-            status = number_note(
-                    negotiator, tensor, ITEM_NUMBERS_SUBTREE, tree->children[c]);
-        }
-    }
-    if (status == TUTTI_OK && (at.word->own & at.bit) != 0) {
-        at.word->own &= ~at.bit;
-        status = number_note(negotiator, tensor, ITEM_NUMBERS, tree->rank);
-    }
-    /* Only now: it may be complete, and somebody leave who has announced it. */
-    return status == TUTTI_OK && is_coordinator(negotiator)
-            ? decide_if_complete(negotiator, tensor)
-            : status;
-}
-
-tutti_status bits_single_all(struct negotiator *negotiator)
-{
-    const struct tree *tree = &negotiator->tree;
-
-    for (size_t w = 0; w < negotiator->bits.words; w++) {
-        const struct bits_word *word = bits_row(negotiator, w);
-        uint64_t any = word->own;
-
-        for (int c = 0; c < tree->child_count; c++) {
-            any |= word->heard[c];
-        }
-        for (; any != 0; any &= any - 1) {
-            const size_t place = 64 * w + (size_t)__builtin_ctzll(any);
-            const tutti_status status =
-                    bits_single(negotiator, negotiator->bits.at[place].tensor);
-
-            if (status != TUTTI_OK) {
-                return status;
-            }
-        }
-    }
-    return TUTTI_OK;
-}
-
 void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t count)
 {
     while (count > 0) {
         const uint64_t place = place_of(negotiator, first);
-        const uint64_t left = 64 - place % 64;
-        const uint64_t run = count < left ? count : left;
+        const uint64_t places = negotiator->bits.places - place;
+        const uint64_t left = size_min(64 - place % 64, places);
+        const uint64_t run = size_min(count, left);
         const uint64_t ones = run == 64 ? UINT64_MAX : (UINT64_C(1) << run) - 1;
 
         if (place / 64 < negotiator->bits.words) {
@@ -363,72 +194,6 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
         first += run;
         count -= run;
     }
-}
-
-/* ------------------------------------------------------------------- the flush */
-
-/* What all of this subtree has announced. */
-static uint64_t complete(const struct negotiator *negotiator, const struct bits_word *word)
-{
-    uint64_t all = word->own & ~word->single & ~word->reported;
-
-    for (int c = 0; c < negotiator->tree.child_count; c++) {
-        all &= word->heard[c];
-    }
-    return all;
-}
-
-static tutti_status report(struct negotiator *negotiator, size_t index)
-{
-    struct bits_word *word = bits_row(negotiator, index);
-    uint64_t numbers = complete(negotiator, word);
-
-    word->reported |= numbers;
-    if (is_on_board(negotiator, index)) {
-        word->shown ^= numbers;
-        word->changed |= numbers;
-    } else {
-        for (; numbers != 0; numbers &= numbers - 1) {
-            const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
-
-            run_put(negotiator, ITEM_NUMBERS_SUBTREE, negotiator->config.rank,
-                    negotiator->bits.at[place].tensor->number);
-        }
-    }
-    if (word->changed == 0) {
-        return TUTTI_OK;
-    }
-    word->changed = 0;
-    return action_show(negotiator, index, word->shown);
-}
-
-static void decide(struct negotiator *negotiator, size_t index)
-{
-    const struct bits_word *word = bits_row(negotiator, index);
-
-    for (uint64_t left = complete(negotiator, word); left != 0; left &= left - 1) {
-        const size_t place = 64 * index + (size_t)__builtin_ctzll(left);
-
-        append_number(negotiator, negotiator->bits.at[place].tensor);
-    }
-}
-
-tutti_status bits_flush(struct negotiator *negotiator)
-{
-    tutti_status status = TUTTI_OK;
-
-    if (!negotiator->bits.dirty) {
-        return TUTTI_OK;
-    }
-    negotiator->bits.dirty = false;
-    for (size_t w = 0; w < negotiator->bits.words && status == TUTTI_OK; w++) {
-        if (is_coordinator(negotiator)) {
-            decide(negotiator, w);
-        } else {
-            status = report(negotiator, w);
-        }
-    }
-    return status;
 }
 
 /* Marks of numbers that nobody has would never be taken away. */

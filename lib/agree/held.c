@@ -78,6 +78,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
         return;
     }
     tensor->round.split = true;
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL || subtree_is_complete(negotiator, tensor)) {
         return;
     }
@@ -95,6 +96,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
 static tutti_status mark(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL &&
             !bitset_init(&tensor->round.who, who_size(negotiator))) {
         return no_memory_for(tensor->name, tensor->name_len);
@@ -175,14 +177,10 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
     return TUTTI_OK;
 }
 
-tutti_status held_pass_all(struct negotiator *negotiator)
+void held_pass_all(struct negotiator *negotiator)
 {
-    const tutti_status status = bits_single_all(negotiator);
     struct tensor_state *next;
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL; e = next) {
         next = e->links.next;
         if (e->number != 0) {
@@ -191,15 +189,4 @@ tutti_status held_pass_all(struct negotiator *negotiator)
             name_split(negotiator, e);
         }
     }
-    return TUTTI_OK;
-}
-
-tutti_status leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
-{
-    if (seen < leave->ended_at) {
-        /* It was announced again, but the round has ended. */
-        return TUTTI_OK;
-    }
-    leave->below = true;
-    return leaves_below(negotiator) ? held_pass_all(negotiator) : TUTTI_OK;
 }

@@ -11,7 +11,7 @@
 #include "agree/protocol.h"
 #include "base/mem.h"
 
-/* How many numbers are looked at, those used longest ago, when one must be retired. */
+/* How many numbers are looked at when one must be retired. */
 #define RETIRE_TRIES 8
 
 /* ------------------------------------------------- appending to the log */
@@ -61,22 +61,26 @@ static bool has_room_for_row_counts(
 }
 
 /*
- * False if none of those looked at may go. They are in use, however long ago they came to
- * be so, and stand behind the others then: the next one finds other numbers.
+ * Of the first few in the list the one used longest ago; the others stand behind all then, so that
+ * the next time others are looked at. False: all of them are in use.
  */
 static bool retire_oldest(struct negotiator *negotiator)
 {
-    for (int i = 0; i < RETIRE_TRIES && negotiator->names.numbered.first != NULL; i++) {
-        struct tensor_state *oldest = negotiator->names.numbered.first;
-        const bool retires = is_retirable(oldest);
+    struct tensor_state *oldest = NULL;
 
-        tensor_number_used(negotiator, oldest);
-        if (retires) {
-            retire(negotiator, oldest);
-            return true;
+    for (int i = 0; i < RETIRE_TRIES && negotiator->names.numbered.first != NULL; i++) {
+        struct tensor_state *tensor = negotiator->names.numbered.first;
+
+        tensor_number_passed(negotiator, tensor);
+        if (is_retirable(tensor) &&
+                (oldest == NULL || tensor->tally->decided_at < oldest->tally->decided_at)) {
+            oldest = tensor;
         }
     }
-    return false;
+    if (oldest != NULL) {
+        retire(negotiator, oldest);
+    }
+    return oldest != NULL;
 }
 
 /*
@@ -148,6 +152,17 @@ static void note_appended(
 void append_number(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     run_put(negotiator, ENTRY_NUMBERS, 0, tensor->number);
+    note_appended(negotiator, tensor);
+}
+
+void append_operands(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    const struct operands *operands = tensor->tally->operands;
+    struct wire_writer *out = record_open(negotiator, ENTRY_OPERANDS);
+
+    wire_put_varint(out, tensor->number);
+    wire_put_str(out, (const char *)operands->bytes,
+            operands->len * (size_t)negotiator->config.size);
     note_appended(negotiator, tensor);
 }
 
@@ -229,7 +244,7 @@ static tutti_status fail_group(struct negotiator *negotiator, uint64_t hash,
     wire_put_u64(out, hash);
     failure_put(out, reason, rank, text);
     for (struct tensor_state *e = negotiator->names.numbered.first; e != NULL;
-            e = e->tally->by_use.next) {
+            e = e->tally->in_numbered.next) {
         if (e->meta.group == hash && !e->tally->retired) {
             retire(negotiator, e);
         }

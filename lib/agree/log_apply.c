@@ -74,6 +74,37 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
 
+/* As a number, with the operands of all members. */
+static tutti_status apply_operands(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const size_t size = (size_t)negotiator->config.size;
+    const uint64_t number = wire_get_varint(in);
+    size_t len;
+    const char *bytes = wire_get_str(in, NEGOTIATOR_OPERAND_BYTES, &len);
+    struct outbox *box = &negotiator->outbox;
+    struct outcome *outcome;
+    tutti_status status;
+
+    if (!wire_ok(in) || len == 0 || len % size != 0) {
+        return corrupt("malformed operands");
+    }
+    negotiator->log.length++;
+    if (negotiator->bits.places > 0) {
+        bits_end_rounds(negotiator, number, 1);
+    }
+    status = apply_number(negotiator, number);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    outcome = &box->outcomes[box->outcome_count - 1];
+    outcome->operands = box->operands.len;
+    outcome->operand_len = len / size;
+    wire_put_bytes(&box->operands, bytes, len);
+    return box->operands.failed
+            ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for operands")
+            : TUTTI_OK;
+}
+
 /* As a number, but not with the step that was expected. */
 static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader *in)
 {
@@ -238,8 +269,7 @@ static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader
     if (status != TUTTI_OK) {
         return status;
     }
-    if (number != 0 &&
-            (tensor->number != 0 || tensor_by_number(negotiator, number) != NULL)) {
+    if (number != 0 && (tensor->number != 0 || !bits_is_free(negotiator, number))) {
         return corrupt("a number is given twice");
     }
     negotiator->log.length++;
@@ -405,6 +435,9 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     if (tag == ENTRY_NAME) {
         return apply_name(negotiator, in);
     }
+    if (tag == ENTRY_OPERANDS) {
+        return apply_operands(negotiator, in);
+    }
     if (tag == ENTRY_STEP) {
         return apply_step(negotiator, in);
     }
@@ -431,6 +464,19 @@ static void joins_restart(struct negotiator *negotiator)
             return;
         }
     }
+}
+
+/* This rank's own again, behind what it announces again in this log message. */
+static tutti_status leaves_announce_again(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int p = 0; p < LEAVE_COUNT && status == TUTTI_OK; p++) {
+        if (negotiator->joined.ways[p].own != NULL) {
+            status = announce_own(negotiator, negotiator->joined.ways[p].own);
+        }
+    }
+    return status;
 }
 
 tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)

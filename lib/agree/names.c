@@ -3,7 +3,7 @@
  *
  * A tensor is on exactly one of the lists `active` (a round is running) and, when it has
  * no number, `idle`; numbered tensors outside a round are on neither. At the coordinator
- * numbered tensors are also on `numbered`, in order of last use. Idle names are kept so
+ * numbered tensors are also on `numbered`, in the order in which they are looked at. Idle names are kept so
  * that the second use of a name is recognised; only so many of them.
  */
 #include "agree/names.h"
@@ -37,7 +37,7 @@ static bool tensor_matches(const void *value, const void *key)
 static struct tensor_links *links_of(
         const struct tensor_list *list, struct tensor_state *tensor)
 {
-    return list->by_use ? &tensor->tally->by_use : &tensor->links;
+    return list->of_numbers ? &tensor->tally->in_numbered : &tensor->links;
 }
 
 static void list_append(struct tensor_list *list, struct tensor_state *tensor)
@@ -146,6 +146,14 @@ void tensor_drop_held(struct tensor_state *tensor)
     }
 }
 
+static void operands_drop(const struct tensor_state *tensor)
+{
+    if (tensor->tally != NULL) {
+        mem_free(tensor->tally->operands);
+        tensor->tally->operands = NULL;
+    }
+}
+
 static void tensor_free(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     if (tensor->tally != NULL) {
@@ -158,6 +166,7 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
     }
     meta_fini(&tensor->meta);
     bitset_fini(&tensor->round.who);
+    operands_drop(tensor);
     mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
 
@@ -339,6 +348,7 @@ static void clear_round(struct tensor_state *tensor)
         bitset_clear(&tensor->round.who);
     }
     tensor->round.split = false;
+    tensor->round.collected = false;
     tensor_drop_held(tensor);
     if (tally != NULL) {
         variants_free(tally);
@@ -355,20 +365,22 @@ void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor
     if (tensor->round.since_ns == 0) {
         return;
     }
-    clear_round(tensor);
+    if (tensor->round.collected) {
+        clear_round(tensor);
+    } else if (tensor->tally != NULL) {
+        tensor->tally->decided = false;
+    }
     clear_submission(tensor);
     tensor->round.since_ns = 0;
     tensor->round.reported_ns = 0;
     list_remove(&negotiator->names.active, tensor);
-    tensor_forget_row_counts(negotiator, tensor);
     if (tensor->number == 0) {
+        tensor_forget_row_counts(negotiator, tensor);
         make_idle(negotiator, tensor);
-    } else if (is_coordinator(negotiator)) {
-        tensor_number_used(negotiator, tensor);
     }
 }
 
-void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor)
+void tensor_number_passed(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     list_remove(&negotiator->names.numbered, tensor);
     list_append(&negotiator->names.numbered, tensor);
@@ -391,7 +403,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
     tensor->passes = true;
-    if (bits_add(negotiator, tensor) != TUTTI_OK) {
+    if (!bits_add(negotiator, tensor)) {
         return false;
     }
     if (is_coordinator(negotiator)) {
@@ -408,6 +420,7 @@ void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *ten
         tensor->tally->retired = false;
     }
     tensor->number = 0;
+    operands_drop(tensor);
     meta_fini(&tensor->meta);
     tensor_forget_row_counts(negotiator, tensor);
     if (tensor->round.since_ns == 0) {

@@ -115,9 +115,6 @@ static inline void names_let_go(
 /** The tensor of a name, or NULL. */
 struct tensor_state *tensor_find(
         const struct negotiator *negotiator, const struct name_ref *ref);
-/** The tensor of a number, or NULL (never given out, or forgotten). */
-struct tensor_state *tensor_by_number(
-        const struct negotiator *negotiator, uint64_t number);
 /** Finds or adds; NULL when out of memory. It is active or becomes idle later. */
 struct tensor_state *tensor_get(
         struct negotiator *negotiator, const struct name_ref *ref);
@@ -139,8 +136,8 @@ void tensor_drop_held(struct tensor_state *tensor);
 /** Gives a tensor a number for some metadata; false when out of memory. */
 bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tensor,
         uint64_t number, const struct meta *meta);
-/** Coordinator: a number is taken for the one used last. */
-void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor);
+/** Coordinator: a number was looked at, and is the last to be looked at again. */
+void tensor_number_passed(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Takes the number away. */
 void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Forgets what ranks gave, unless a number stands for it or a round is running. */

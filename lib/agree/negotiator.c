@@ -10,6 +10,7 @@
 #include "agree/joined.h"
 #include "agree/log.h"
 #include "agree/names.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "agree/stall.h"
 #include "base/mem.h"
@@ -21,8 +22,8 @@ tutti_status negotiator_init(
         struct negotiator *negotiator, const struct negotiator_config *config)
 {
     *negotiator = (struct negotiator){ .config = *config,
-        .names = { .next_number = 1, .numbered.by_use = true },
-        .bits.places = (uint64_t)(config->number_capacity + 63) / 64 * 64 };
+        .names = { .next_number = 1, .numbered.of_numbers = true },
+        .bits.places = (uint64_t)config->number_capacity };
     if (!tree_init(&negotiator->tree, config->shape, config->rank)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the coordination of %d ranks", config->size);
@@ -197,7 +198,7 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
     struct wire_writer *up = &negotiator->outbox.up;
 
     do {
-        tutti_status status = bits_flush(negotiator);
+        tutti_status status = numbers_flush(negotiator);
 
         if (status != TUTTI_OK) {
             return status;

@@ -40,6 +40,12 @@
 #include "base/map.h"
 #include "base/wire.h"
 
+/**
+ * Most bytes of the operands of all members: with them a message still fits one frame of
+ * transport/mpi.c. Each further frame takes longer than an exchange behind the agreement.
+ */
+#define NEGOTIATOR_OPERAND_BYTES 3840
+
 /** Parameters; equal on all members but for `rank` and the stall times. */
 struct negotiator_config {
     int size;
@@ -53,6 +59,13 @@ struct negotiator_config {
     int64_t stall_ns; /* 0: no stall reports */
     int64_t stall_fail_ns; /* 0: a stall never fails the context */
     bool board; /* ranks of a node see each other's words: negotiator_shown() */
+
+    /*
+     * Where all members are children of the coordinator, and none of its node: what this rank
+     * gives to a small reduction, to travel with the announcement; 0: nothing. NULL: nothing ever
+     * does. Operands of all members together take at most NEGOTIATOR_OPERAND_BYTES.
+     */
+    size_t (*operand)(void *user, const struct request *request, const void **bytes);
 
     /* With threads that share the names (names.h); zeroed: there are none. */
     pthread_mutex_t *lock;
@@ -108,7 +121,7 @@ struct names {
     uint64_t freed; /* tensors that it knew and that are gone */
 
     /* coordinator */
-    struct tensor_list numbered; /* by last use */
+    struct tensor_list numbered; /* as they are looked at when one is to go */
     uint64_t next_number;
     size_t assigned_in_message; /* numbers in the log message being built */
     size_t row_count_bytes; /* that the row counts of all tensors take */

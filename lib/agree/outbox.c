@@ -175,6 +175,7 @@ void outbox_clear(struct outbox *box)
     box->outcome_count = 0;
     box->action_count = 0;
     message_reset(&box->arena);
+    message_reset(&box->operands);
 }
 
 void outbox_fini(struct outbox *box)
@@ -184,6 +185,7 @@ void outbox_fini(struct outbox *box)
     wire_writer_fini(&box->down);
     wire_writer_fini(&box->log_read);
     wire_writer_fini(&box->arena);
+    wire_writer_fini(&box->operands);
     mem_free(box->actions);
     mem_free(box->outcomes);
     mem_free(box->metas);

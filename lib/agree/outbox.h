@@ -45,6 +45,8 @@ struct outcome {
                                          NULL: nobody; valid until clear() */
     int collective;
     uint32_t meta; /* where the cookie is NULL: index of outcome_meta(); else not set */
+    size_t operands; /* where they are in outbox.operands; */
+    size_t operand_len; /* ... of each member; 0: there are none */
     int last; /* META_JOIN: the set rank that joined last; else -1 */
 };
 
@@ -85,6 +87,7 @@ struct outbox {
     struct wire_writer arena; /* bytes of the actions */
     struct outcome *outcomes; /* owned */
     size_t outcome_count, outcome_capacity;
+    struct wire_writer operands; /* of outcomes */
     struct meta *metas; /* of outcomes without a cookie; owned */
     size_t meta_count, meta_capacity;
 };

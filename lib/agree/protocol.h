@@ -8,10 +8,14 @@
  *            ITEM_NAME             rank collective(u8) name meta log-length (meta with
  *                                  the rank's row counts)
  *            ITEM_NAME_SUBTREE     the same, of all of rank's subtree; the least length
+ *            ITEM_OPERAND          number operand      as ITEM_NUMBERS_SUBTREE of a sender that
+ *                                  has no subtree, with what it gives to the reduction
  *            ITEM_CANCEL           rank collective(u8) name log-length
  *   down   KIND_LOG, index of the first entry (u64), entries until the end:
  *            ENTRY_NUMBERS         first count         ready, one by one, with the step
  *                                                      that is expected
+ *            ENTRY_OPERANDS        number operands     as ENTRY_NUMBERS, with the operands of all
+ *                                                      members, by rank
  *            ENTRY_STEP            number step+1 (0: none)     ready with another step
  *            ENTRY_NAME            collective(u8) name meta number(0: none)    ready
  *                                  (meta without row counts; META_JOIN: root joined last)
@@ -42,13 +46,15 @@ enum protocol_tag {
     ITEM_NAME = 3,
     ITEM_CANCEL = 4,
     ITEM_NAME_SUBTREE = 7,
+    ITEM_OPERAND = 8,
     ENTRY_NUMBERS = 16,
     ENTRY_NAME = 17,
     ENTRY_FAILED = 18,
     ENTRY_FORGET = 19,
     ENTRY_GROUP_FAILED = 20,
     ENTRY_JOINED = 21,
-    ENTRY_STEP = 23
+    ENTRY_STEP = 23,
+    ENTRY_OPERANDS = 24
 };
 
 /** A message of a member cannot be read; `what` it is about. */

@@ -109,6 +109,7 @@ tutti_status coordinator_number(struct negotiator *negotiator,
     tutti_status status = TUTTI_OK;
 
     tensor_activate(negotiator, tensor);
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL &&
             !bitset_init(&tensor->round.who, tree->size)) {
         return no_memory_for(tensor->name, tensor->name_len);
@@ -218,9 +219,9 @@ static tutti_status collect_name(struct negotiator *negotiator,
         struct tensor_state *tensor, int rank, const struct meta *meta, uint64_t seen)
 {
     tensor_activate(negotiator, tensor);
-    /* Without row counts it gave another step. */
+    tensor->round.collected = true;
     if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta) && meta->row_counts > 0) {
+            tensor_expects(tensor, meta)) {
         return collect_row_counts(negotiator, tensor, rank);
     }
     return collect_variant(negotiator, tensor, rank, meta, seen);
@@ -263,6 +264,7 @@ tutti_status coordinator_name_below(struct negotiator *negotiator,
 
     if (tensor != NULL) {
         tensor_activate(negotiator, tensor);
+        tensor->round.collected = true;
         variant = variant_get(negotiator, tensor, meta, seen);
     }
     if (variant == NULL) {
@@ -293,14 +295,8 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
     if (tensor == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    if (tensor->number != 0 && !is_retired(tensor)) {
-        const tutti_status status = bits_single(negotiator, tensor);
-
-        if (status != TUTTI_OK || tensor->tally->decided) {
-            return status;
-        }
-    }
     tensor_activate(negotiator, tensor);
+    tensor->round.collected = true;
     tensor->tally->cancelled_by = rank;
     return TUTTI_OK;
 }

@@ -33,6 +33,13 @@ struct tensor_links {
     struct tensor_state *next, *prev;
 };
 
+/** What members give to a reduction, as it came with their announcements. */
+struct operands {
+    size_t len; /* of each */
+    int count; /* of this round */
+    uint8_t bytes[]; /* [members][len] */
+};
+
 /** One name at the coordinator: what it knows of it, and has collected in the round. */
 struct tally {
     /* knowledge that outlives a round */
@@ -41,7 +48,8 @@ struct tally {
     bool retired; /* the number is forgotten in this log message */
     struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
     bool row_counts_match; /* they were compared since they changed */
-    struct tensor_links by_use; /* in `numbered` */
+    struct operands *operands; /* of its number, or NULL; owned */
+    struct tensor_links in_numbered;
 
     /* this round */
     int arrived; /* members in `who` */
@@ -68,6 +76,7 @@ struct round {
                                   (coordinator); allocated at first use */
     struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
     bool split; /* inner: pass everything on, wait for nobody */
+    bool collected; /* member by member: `who`, `held`, or something of the tally is set */
 };
 
 /** What this rank's threads have of a tensor: under the lock of the names. */
@@ -105,7 +114,7 @@ struct tensor_state {
 struct tensor_list {
     struct tensor_state *first, *last;
     size_t count;
-    bool by_use; /* of the coordinator's, by last use */
+    bool of_numbers; /* of the coordinator */
 };
 
 #endif

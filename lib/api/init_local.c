@@ -109,6 +109,9 @@ static tutti_status prepare_rank(
 {
     const tutti_status status = setup_begin(spec, config, spec->transport.rank);
 
+    if (status == TUTTI_OK) {
+        setup_warn(spec);
+    }
     if (status == TUTTI_OK && shows_words(&spec->config)) {
         spec->board = shm_board(job->domain);
     }

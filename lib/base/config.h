@@ -53,10 +53,6 @@ enum config_hierarchy {
     CONFIG_HIERARCHY_NODE,
     CONFIG_HIERARCHY_CACHE
 };
-enum config_plan {
-    CONFIG_PLAN_AUTO,
-    CONFIG_PLAN_OFF
-};
 enum config_algorithm {
     CONFIG_ALGORITHM_AUTO,
     CONFIG_ALGORITHM_GATHER,
@@ -147,6 +143,11 @@ bool config_format(const struct config *config, const struct config_row *row,
  */
 tutti_status config_from_environment(
         struct config *config, char *warnings, size_t capacity);
+
+/**
+ * Appends a line to `warnings`, once, when parameters are set that are accepted and ignored.
+ */
+void config_warn_ignored(const struct config *config, char *warnings, size_t capacity);
 
 /** The value of a variable that is tuttirun's and ours alone (TUTTI_INTERNAL_...), or NULL. */
 const char *config_internal(const char *variable);

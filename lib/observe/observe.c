@@ -79,8 +79,7 @@ static struct recorder_event event_of(const struct batch *batch,
         .time_ns = time_ns,
         .place = batch->op.sequence,
         .amount = amount,
-        .set = batch->set->id,
-        .lane = batch->lane };
+        .set = batch->set->id };
 }
 
 static void record(const struct tutti *t, const struct batch *batch,
@@ -104,7 +103,7 @@ static void record_timed(const struct tutti *t, const struct batch *batch,
 
 /*
  * How long this rank has waited for the others, since it had submitted a batch: what was submitted
- * last is at one end or the other, for plans are in the order in which tensors become ready.
+ * last is mostly at one end or the other, since a batch is in the order of the log.
  */
 void observe_launch(struct tutti *t, const struct batch *batch)
 {

@@ -22,7 +22,7 @@ const unsigned batch_transitions[BATCH_STATE_COUNT] = {
 };
 #undef NEXT
 
-struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
+struct batch *batch_new(struct tutti *t, struct process_set *set)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     struct batch *batch = dispatcher->spare;
@@ -42,11 +42,11 @@ struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
     }
     batch->context = t;
     batch->set = set;
-    batch->lane = lane;
     batch->operation_count = 0;
     batch->priority = INT_MIN;
     batch->space = OP_HOST;
     batch->issued = NULL;
+    batch->operands = NULL;
     batch->present.places = NULL;
     batch->next = NULL;
     batch_advance(batch, BATCH_FORMING);
@@ -162,6 +162,8 @@ void batch_unstage(struct batch *batch)
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
 {
     batch_unstage(batch);
+    mem_free(batch->operands);
+    batch->operands = NULL;
     batch_advance(batch, BATCH_SPARE);
     batch->next = dispatcher->spare;
     dispatcher->spare = batch;
@@ -173,6 +175,7 @@ void batch_free_all(struct batch *batches)
         struct batch *next = batches->next;
 
         batch_unstage(batches);
+        mem_free(batches->operands);
         mem_free(batches->staging.tensors);
         mem_free(batches->staging.copies);
         mem_free(batches->events);

@@ -358,7 +358,6 @@ void driver_poke(struct tutti *t)
     bool moved = false;
 
     if (try_drive(t)) {
-        t->driver.poked_ns = clock_ns();
         show_waiting(t);
         run(t, &moved);
         stop_driving(t);

@@ -71,7 +71,9 @@ static struct op_run run_of(
         .output = operation->memory.output };
 
     if (!meta_has_rows(operation->request.collective)) {
-        run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
+        run.count = meta_reduces(operation->request.collective)
+                ? (size_t)operation->request.meta.count
+                : operation->memory.bytes;
     } else if (operation->request.collective == TUTTI_REDUCESCATTER) {
         run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
         run.sends = operation->parts.list;
@@ -108,8 +110,7 @@ static void describe_batch(struct batch *batch)
             batch->present.places != NULL ? &batch->present.set : &batch->set->op;
 
     batch->op = (struct op_batch){ .set = set,
-        .sequence = batch_lane(batch)->sequence++,
-        .lane = batch->lane,
+        .sequence = batch->set->sequence++,
         .collective = (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta_backend_op(meta->op),
@@ -121,6 +122,7 @@ static void describe_batch(struct batch *batch)
         .space = batch->space,
         .after = batch->events,
         .issued = &batch->issued,
+        .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
         .place = place_run,
         .owner = batch };

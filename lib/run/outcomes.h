@@ -13,28 +13,15 @@
 #include "agree/planner.h"
 
 struct batch;
-struct bitset;
 struct process_set;
 struct tutti;
-struct operation;
-
-/** A tensor of the log message that is being taken. */
-struct ready_operation {
-    struct operation
-            *operation; /* NULL: this rank has joined and only counts the batch   */
-    const struct bitset *absent; /* members that have joined; NULL: none           */
-};
 
 /** Outcomes of one log message on their way to batches: scratch, owned by the engine. */
 struct forming {
     struct planner_limits limits; /* fixed                                            */
     struct planner planner;
-    struct planner_item *items;
-    struct ready_operation
-            *ready; /* the operations of `items`                                 */
-    size_t count; /* of items and ready                                              */
-    struct batch **batches;
-    size_t item_capacity, ready_capacity, batch_capacity;
+    struct batch **batches; /* as the planner numbers them                           */
+    size_t count, capacity; /* of batches                                            */
 };
 
 /** Takes the outcomes of the set's negotiator. Errors fail the context. */

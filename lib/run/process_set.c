@@ -48,6 +48,33 @@ static bool has_board(const struct tutti *t, const struct process_set *set)
     return sees;
 }
 
+/*
+ * Operands of small allreduces travel with the agreement between few hosts with a rank each: then
+ * an exchange would only follow it. Not where backend or algorithm are chosen. Equal on all ranks.
+ */
+static bool operands_travel(const struct tutti *t, const struct process_set *set)
+{
+    return set->op.size > 1 && set->op.size <= OP_OPERANDS_MAX &&
+            set->shape.node_count == set->op.size &&
+            set->op.size <= t->config.tree_fanout + 1 &&
+            t->config.backend == CONFIG_BACKEND_AUTO &&
+            t->config.algorithm == CONFIG_ALGORITHM_AUTO;
+}
+
+/* negotiator_config.operand */
+static size_t operand_of(void *user, const struct request *request, const void **bytes)
+{
+    const struct operation *operation = request->cookie;
+
+    (void)user;
+    if (request->collective != TUTTI_ALLREDUCE || request->meta.space != OP_HOST ||
+            request->meta.group != 0) {
+        return 0;
+    }
+    *bytes = operation->memory.input;
+    return operation->memory.bytes;
+}
+
 static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
 {
     struct negotiator_config config = { .size = set->op.size,
@@ -69,6 +96,7 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
     if (status != TUTTI_OK) {
         return status;
     }
+    config.operand = operands_travel(t, set) ? operand_of : NULL;
     status = negotiator_init(&set->negotiator, &config);
     if (status != TUTTI_OK || set->op.rank != 0) {
         tree_shape_fini(&set->shape);

@@ -2,16 +2,16 @@
  * The control words through which ranks that share memory follow each other.
  *
  * Each rank owns a segment that the others read. For each process set it has a row of
- * slots, and a batch uses the slot of its lane and sequence number (op_slot()): ranks start
- * the lanes in different orders, so no lane may wait for, or count in, a slot of another.
- * Rows that are never used take no memory. There are several banks of rows, because a batch
+ * slots, and a batch uses the slot of its sequence number (op_slot()): ranks start the
+ * batches of different sets in different orders, so no set may wait for, or count in, a slot
+ * of another. Pages of rows that are never used take no memory. There are several banks of rows, because a batch
  * that is composed of others (ops/hier) has several of them for one sequence number.
  *
- * A slot counts: for each stage it holds a flag, which is the sequence number, in the
- * lane, of the newest batch for which its owner has reached the stage, followed by its piece, where
- * it is done in pieces, and the number of rounds of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
- * for a new one. A rank uses a slot again when it has left the batch OP_INFLIGHT_MAX
- * before in its lane (op.h). It left that batch when all members had released it, so nobody reads its
+ * A slot counts: for each stage it holds a flag, which is the sequence number of the newest
+ * batch for which its owner has reached the stage, followed by its piece, where it is done in
+ * pieces, and the number of rounds of it. So waiting is comparing, nothing is ever set back,
+ * and no old value can be taken for a new one. A rank uses a slot again when it has left the
+ * batch OP_INFLIGHT_MAX before in its set (op.h). It left that batch when all members had released it, so nobody reads its
  * runs any more; those who still wait for the release find a larger number, which will
  * do. A rank that left early, having copied from others, has runs that nobody reads, and
  * one that left early because all operands were in the slots waits, before it uses the
@@ -127,14 +127,19 @@ struct shm_segment {
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
     _Atomic uint32_t board_rows; /* rows of the board that are */
     _Alignas(64) _Atomic uint64_t waits; /* grows while its application waits */
-    _Alignas(4096) struct shm_slot
-            slots[OP_BANKS][OP_SETS_MAX][OP_SLOTS]; /* by bank, set index, op_slot() */
+    _Alignas(4096) struct shm_slot slots[OP_BANKS][OP_SETS_MAX]
+                                       [OP_INFLIGHT_MAX]; /* by bank, set index, op_slot() */
     _Alignas(4096) struct shm_board_row board[OP_SETS_MAX]; /* by set index; behind the
                                                 slots on pages of its own */
 };
 
 static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
-static_assert(sizeof(struct shm_slot[OP_SLOTS]) % 4096 == 0, "a row is pages");
+
+/** Rows of slots are backed by memory in whole pages: so many at a time. */
+#define SHM_ROWS_IN_PAGE ((uint32_t)(4096 / sizeof(struct shm_slot[OP_INFLIGHT_MAX])))
+
+static_assert(4096 % sizeof(struct shm_slot[OP_INFLIGHT_MAX]) == 0, "rows fill a page");
+static_assert(OP_SETS_MAX % SHM_ROWS_IN_PAGE == 0, "the rows of a bank are pages");
 
 static_assert(sizeof(struct shm_board_cell) == 128, "a message is two cache lines");
 static_assert(sizeof(struct shm_board_row) == 2048, "two boards are a page");

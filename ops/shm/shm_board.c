@@ -6,7 +6,8 @@
  * it looks at the id of the set before and after what it reads. The words of a former set are
  * cleared before the id is stored; and what is written for a later one is written behind its id.
  *
- * A message of the ring is replaced when all for whom it is have counted it as read. A reader of
+ * A message of the ring is replaced when all for whom it is have counted it as read, or know what
+ * is behind it. A reader of
  * a former set is not among them: it finds the head of the cell changed behind what it has read.
  */
 #include "ops/shm/shm_board.h"
@@ -196,6 +197,10 @@ static size_t board_read(void *state, const struct op_set *set, int member,
 
     if (row == NULL || !is_of(row, set)) {
         return 0;
+    }
+    if (atomic_load_explicit(&mine->read, memory_order_relaxed) < sequence) {
+        /* Some came another way. Pairs with the acquire in has_room(). */
+        atomic_store_explicit(&mine->read, sequence, memory_order_release);
     }
     cell = &row->cells[sequence % SHM_BOARD_CELLS];
     /* Pairs with the release in board_write(). */

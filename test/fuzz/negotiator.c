@@ -160,11 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tutti_status status = TUTTI_OK;
 
     play = (struct play){ .seen = 0 };
-    REQUIRE(scene_init(&play.scene, way, RANKS, way == SCENE_SLOW ? 2 : 4,
-            way == SCENE_SLOW ? 1 : 3));
-    for (int r = 0; r < RANKS; r++) {
-        play.scene.ranks[r].config.stall_ns = 1000;
-    }
+    REQUIRE(scene_init(&play.scene, way, RANKS, 2));
     for (int i = 0; i < ACTS_MAX && input.size > 0 && status == TUTTI_OK; i++) {
         status = act(&play, &input);
         note_ends(&play);

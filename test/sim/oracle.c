@@ -507,8 +507,7 @@ static void check_bits(struct world *world, const struct sim_member *member)
 
     for (size_t w = 0; w < n->bits.words; w++) {
         const struct bits_word *word = bits_row(n, w);
-        uint64_t left = word->own | word->reported | word->changed |
-                (word->single ^ word->always);
+        uint64_t left = word->own | word->reported | (word->single ^ word->always);
 
         for (int c = 0; c < children; c++) {
             const struct sim_member *child =

@@ -46,7 +46,7 @@ static void count_numbers(const struct world *world, struct run_result *result)
     result->reused = 0;
     for (int set = 0; set < world->scenario->set_count; set++) {
         const struct negotiator *negotiator = &world->members[set][0].negotiator;
-        const uint64_t given = negotiator->names.next_number - 1;
+        const uint64_t given = negotiator->names.next_number - world->scenario->first_number;
 
         result->by_number += negotiator->stats.by_number;
         result->by_name += negotiator->stats.by_name;

@@ -547,6 +547,12 @@ struct scenario *scenario_create(uint64_t seed)
     choose_parameters(&gen);
     /* Apart from the other choices, so that seeds keep their meaning. */
     s->row_count_bytes_max = seed % 4 == 0 && !s->is_training ? seed % 1024 : SIZE_MAX;
+    s->first_number = 1;
+    if (seed % 25 == 9) {
+        /* Some numbers fit on a board and others do not. */
+        s->number_capacity = 64 * (BITS_BOARD_WORDS + 2);
+        s->first_number = 64 * BITS_BOARD_WORDS - seed % 64;
+    }
     make_sets(&gen);
     for (int set = 0; set < s->set_count; set++) {
         if (s->is_training) {

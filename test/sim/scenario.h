@@ -137,6 +137,7 @@ struct scenario {
     int ranks;
     int fanout;
     int number_capacity;
+    uint64_t first_number;
     size_t row_count_bytes_max;
     int64_t stall_ns, stall_fail_ns;
     struct planner_limits limits;

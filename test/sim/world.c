@@ -28,6 +28,7 @@ static void create_member(struct world *world, int set, int member)
     if (negotiator_init(&m->negotiator, &config) != TUTTI_OK) {
         world_fail(world, CHECK_STATUS, "cannot create a negotiator");
     }
+    m->negotiator.names.next_number = s->first_number;
 }
 
 static void create_slots(struct world *world)
