@@ -280,11 +280,6 @@ inline forward(r, at) {
     room = false
 }
 
-#ifdef NO_UNSHOW
-#define UNSHOWS(r) false
-#else
-#define UNSHOWS(r) (reported[r] && r > 0 && IS_NEAR(r))
-#endif
 #ifdef BUG_HEARD
 #define CLEAR_HEARD(r)
 #else
@@ -315,10 +310,6 @@ inline end_number(r) {
  * coordinator retires none that it has announced itself. */
 inline forget(r) {
     assert(number[r]);
-    if
-    :: UNSHOWS(r) -> flips[r]++
-    :: else
-    fi;
     number[r] = 0;
     end_number(r);
     if
@@ -486,11 +477,7 @@ inline look(r, child, count) {
         :: COUNTS(r) -> number_heard(r, child)
         :: else
         fi
-    :: else -> /* it was flipped, and back */
-#ifdef REACH_MISSED
-        assert(count == seen[child]);
-#endif
-        seen[child] = count
+    :: else -> seen[child] = count
     fi
 }
 
@@ -555,11 +542,7 @@ inline read_log(r) {
     :: AWAKE(r) && UP(child) == r && r != child && seen[child] < flips[child] -> \
         act = LOOK; \
         c = child; \
-        shown = seen[c] + 1 \
-    :: AWAKE(r) && UP(child) == r && r != child && seen[child] + 1 < flips[child] -> \
-        act = LOOK; \
-        c = child; \
-        shown = seen[c] + 2
+        shown = seen[c] + 1
 
 inline submit(r, tensor) {
     submitted[r * T + tensor]++;
