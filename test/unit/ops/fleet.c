@@ -160,8 +160,7 @@ static bool set_turn(struct fleet *fleet, const struct program *program, uint32_
         int member = member_of(play->club, rank);
         bool moved = false;
 
-        if (member < 0 || play->states[member] == PART_DONE ||
-                play->club->id != set) {
+        if (member < 0 || play->states[member] == PART_DONE || play->club->id != set) {
             continue;
         }
         if (play->states[member] == PART_NEW) {

@@ -238,8 +238,8 @@ static void choose_flat(struct job *job, uint64_t *random)
 }
 
 /* Random jobs on clubs of ranks in such groups. */
-static void run_random(const char *digits, const struct club *clubs, size_t count,
-        uint64_t seed)
+static void run_random(
+        const char *digits, const struct club *clubs, size_t count, uint64_t seed)
 {
     struct program program;
     struct fleet fleet;

@@ -23,8 +23,7 @@ static void choose(struct job *job, uint64_t *random)
 }
 
 /* Random jobs on clubs of so many ranks. */
-static void run_random(
-        int size, const struct club *clubs, size_t count, uint64_t seed)
+static void run_random(int size, const struct club *clubs, size_t count, uint64_t seed)
 {
     struct program program;
     struct fleet fleet;

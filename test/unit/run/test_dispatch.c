@@ -40,8 +40,9 @@ static tutti_status note_start(void *state, void *task, const struct op_batch *b
     struct notes *notes = state;
 
     *(uint64_t *)task = batch->sequence;
-    notes->started[notes->count++] =
-            (struct note){ .set = batch->set->id, .sequence = batch->sequence, .count = batch->count };
+    notes->started[notes->count++] = (struct note){
+        .set = batch->set->id, .sequence = batch->sequence, .count = batch->count
+    };
     return TUTTI_OK;
 }
 
@@ -330,8 +331,8 @@ static enum batch_state state_of(const struct scene *scene)
     const struct dispatcher *dispatcher = &scene->context.dispatcher;
     const struct batch *waiting = scene->sets[0].first_waiting;
 
-    return dispatcher->running != NULL ? dispatcher->running->state
-            : waiting != NULL          ? waiting->state
+    return dispatcher->running != NULL      ? dispatcher->running->state
+            : waiting != NULL               ? waiting->state
             : dispatcher->cancelled != NULL ? dispatcher->cancelled->state
                                             : dispatcher->spare->state;
 }
