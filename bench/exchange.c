@@ -102,8 +102,8 @@ static tutti_status lay_out(struct exchange *exchange, const struct work *work)
     if (batches != NULL && exchange->tensors != NULL && exchange->pieces != NULL) {
         status = TUTTI_OK;
         for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
-            batches[i] = planner_add(&planner, &exchange->limits, TUTTI_ALLREDUCE, &meta,
-                    bytes_of(work, place_to_tensor(work, i)), 0);
+            batches[i] = planner_add(&planner, &exchange->limits, TUTTI_ALLREDUCE,
+                    &meta, bytes_of(work, place_to_tensor(work, i)), 0);
             status = batches[i] == SIZE_MAX ? TUTTI_ERR_NO_MEMORY : TUTTI_OK;
         }
     }

@@ -5,45 +5,10 @@
 
 #include "agree/joined.h"
 #include "agree/names.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "agree/tally.h"
 #include "base/mem.h"
-
-tutti_status number_note(struct negotiator *negotiator, struct tensor_state *tensor,
-        uint8_t tag, int rank)
-{
-    const struct tree *tree = &negotiator->tree;
-    int bit;
-
-    if (is_coordinator(negotiator)) {
-        return coordinator_number(negotiator, tensor, tag, rank);
-    }
-    tensor_activate(negotiator, tensor);
-    if (leaves_below(negotiator)) {
-        announce_split(negotiator, tensor);
-    }
-    bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
-    if (!tensor->round.split &&
-            (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
-        /* Somebody below has split: its parts cannot be held. */
-        announce_split(negotiator, tensor);
-    }
-    if (tensor->round.split) {
-        run_put(negotiator, tag, rank, tensor->number);
-        return TUTTI_OK;
-    }
-    return hold_number(negotiator, tensor, bit);
-}
-
-tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
-        uint8_t tag, int rank)
-{
-    const tutti_status status = number_note(negotiator, tensor, tag, rank);
-
-    return status == TUTTI_OK && is_coordinator(negotiator)
-            ? decide_if_complete(negotiator, tensor)
-            : status;
-}
 
 static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t tag,
         const struct name_ref *ref, int rank, const struct held_name *said)
@@ -58,7 +23,7 @@ static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t t
         return status;
     }
     if (leave_of(negotiator, ref->collective) != NULL) {
-        status = bits_single_all(negotiator);
+        status = numbers_single_all(negotiator);
         if (status == TUTTI_OK) {
             status = decide_what_waits(negotiator);
         }
@@ -104,26 +69,50 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     return hold_name(negotiator, tensor, bit, said);
 }
 
+/* An announcement of a leave passes an inner node: what it holds goes ahead. */
+static tutti_status leave_pass(
+        struct negotiator *negotiator, struct leave *leave, uint64_t seen)
+{
+    tutti_status status;
+
+    if (seen < leave->ended_at) {
+        /* It was announced again, but the round has ended. */
+        return TUTTI_OK;
+    }
+    leave->below = true;
+    if (!leaves_below(negotiator)) {
+        return TUTTI_OK;
+    }
+    status = numbers_single_all(negotiator);
+    held_pass_all(negotiator);
+    return status;
+}
+
+/* Something else than the number was announced of a tensor (NULL: it is new). */
+static tutti_status collect_singly(
+        struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    return tensor != NULL && tensor->number != 0 && !is_retired(tensor)
+            ? numbers_single(negotiator, tensor)
+            : TUTTI_OK;
+}
+
 static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
         const struct name_ref *ref, int rank, const struct held_name *said)
 {
     struct leave *leave = leave_of(negotiator, ref->collective);
     struct tensor_state *tensor = tensor_find(negotiator, ref);
     bool held = false;
+    tutti_status status = collect_singly(negotiator, tensor);
 
-    if (tensor != NULL && tensor->number != 0 && !is_retired(tensor)) {
-        const tutti_status status = bits_single(negotiator, tensor);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (is_coordinator(negotiator)) {
         return name_at_coordinator(negotiator, tag, ref, rank, said);
     }
     if (leave != NULL) {
-        const tutti_status status = leave_pass(negotiator, leave, said->seen);
-
+        status = leave_pass(negotiator, leave, said->seen);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -133,8 +122,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
         announce_split(negotiator, tensor);
     }
     if (name_is_holdable(ref->collective)) {
-        const tutti_status status = try_hold(negotiator, tag, ref, rank, said, &held);
-
+        status = try_hold(negotiator, tag, ref, rank, said, &held);
         if (status != TUTTI_OK || held) {
             return status;
         }
@@ -148,10 +136,20 @@ tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *te
     const struct name_ref ref = tensor_ref(tensor);
 
     if (tensor->own.by_number) {
-        return bits_announce(negotiator, tensor);
+        return numbers_announce(negotiator, tensor);
     }
     return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
             &(struct held_name){ tensor->own.local->meta, negotiator->log.length });
+}
+
+static tutti_status cancel_at_coordinator(struct negotiator *negotiator,
+        const struct name_ref *ref, int rank, uint64_t log_length)
+{
+    const tutti_status status =
+            collect_singly(negotiator, tensor_find(negotiator, ref));
+
+    return status == TUTTI_OK ? coordinator_cancel(negotiator, ref, rank, log_length)
+                              : status;
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,
@@ -160,7 +158,7 @@ static tutti_status cancel_arrived(struct negotiator *negotiator,
     struct wire_writer *out;
 
     if (is_coordinator(negotiator)) {
-        return coordinator_cancel(negotiator, ref, rank, log_length);
+        return cancel_at_coordinator(negotiator, ref, rank, log_length);
     }
     out = record_open(negotiator, ITEM_CANCEL);
     wire_put_varint(out, (uint64_t)rank);
@@ -216,7 +214,7 @@ static tutti_status receive_operand(
     if (tensor == NULL || is_retired(tensor)) {
         return TUTTI_OK; /* as in receive_numbers() */
     }
-    return bits_receive_operand(negotiator, tensor, from, bytes, len);
+    return numbers_receive_operand(negotiator, tensor, from, bytes, len);
 }
 
 /* The set rank that an item is of, which is the child `from` or below it; -1: malformed. */
@@ -229,19 +227,6 @@ static int get_rank(struct negotiator *negotiator, int from, struct wire_reader 
                             tree_child_index(&negotiator->tree, from)
             ? (int)rank
             : -1;
-}
-
-static tutti_status number_received(struct negotiator *negotiator,
-        struct tensor_state *tensor, uint8_t tag, int rank, int from)
-{
-    tutti_status status;
-
-    if (tag == ITEM_NUMBERS_SUBTREE && rank == from) {
-        return bits_receive(
-                negotiator, tensor, tree_child_index(&negotiator->tree, from));
-    }
-    status = bits_single(negotiator, tensor);
-    return status == TUTTI_OK ? number_collect(negotiator, tensor, tag, rank) : status;
 }
 
 static tutti_status receive_numbers(struct negotiator *negotiator, int from,
@@ -266,7 +251,7 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
             /* Retired while under way: its sender announces it again by name. */
             continue;
         }
-        status = number_received(negotiator, tensor, tag, rank, from);
+        status = numbers_receive(negotiator, tensor, tag, rank, from);
         if (status != TUTTI_OK) {
             return status;
         }

@@ -16,13 +16,6 @@ tutti_status announce_cancel(
 tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in);
 
-/** A number of `rank`, or of all of its subtree (by tag), which is collected member by member. */
-tutti_status number_note(struct negotiator *negotiator, struct tensor_state *tensor,
-        uint8_t tag, int rank);
-/** The same; the coordinator decides what is complete by it. */
-tutti_status number_collect(struct negotiator *negotiator, struct tensor_state *tensor,
-        uint8_t tag, int rank);
-
 /** True for collectives whose names inner nodes may hold. */
 bool name_is_holdable(int collective);
 /** Writes an announcement by name. */
@@ -41,9 +34,5 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor);
 tutti_status hold_number(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit);
 /** From now on nothing of what is in a round is held here; what is held goes on. */
-tutti_status held_pass_all(struct negotiator *negotiator);
-/** An announcement passes an inner node: what it holds goes ahead. */
-tutti_status leave_pass(
-        struct negotiator *negotiator, struct leave *leave, uint64_t seen);
-
+void held_pass_all(struct negotiator *negotiator);
 #endif

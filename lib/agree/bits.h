@@ -1,18 +1,6 @@
 /*
- * Numbers in bulk: a bit for each, in the place that the number has while a tensor holds it.
- *
- * Almost every announcement is of a number that all members announce in the same way. Of these
- * a node only notes who below it has announced them, a word of 64 at a time: `own` for itself
- * and `heard` for each child, when the child's whole subtree has. What is set in all of them
- * goes up to the parent, or, at the coordinator, into the log.
- *
- * Where anything about a number is unusual (a member announced the name with other metadata, or
- * cancelled it; somebody has joined; a stall is to be reported) the rounds are collected member
- * by member (tally.c, held.c): bits_single() hands over what was noted, and until the round
- * ends what comes goes there.
- *
- * Within a node ranks show their parent the words in shared memory (the board): a bit is flipped
- * when the subtree has announced the number. All else are messages.
+ * Numbers as bits: each has a place while a tensor has it, and words of 64 places say who below
+ * this node has announced them (numbers.c).
  */
 #ifndef TUTTI_AGREE_BITS_H
 #define TUTTI_AGREE_BITS_H
@@ -41,6 +29,12 @@ struct bits_word {
                          [children] what a child showed when it was last read */
 };
 
+/** Where a number is. */
+struct bits_spot {
+    struct bits_word *word;
+    uint64_t bit;
+};
+
 /** The place of a number. */
 struct bits_place {
     struct tensor_state *tensor; /* that has it; NULL: none */
@@ -59,6 +53,9 @@ struct bits {
     bool few; /* in this flush so few are complete that their operands may travel */
 };
 
+/** The tensor of a number, or NULL (never given out, or retired). */
+struct tensor_state *tensor_by_number(
+        const struct negotiator *negotiator, uint64_t number);
 /** True when the place of a number exists, and no tensor has it. */
 bool bits_is_free(const struct negotiator *negotiator, uint64_t number);
 /** False when out of memory. */
@@ -73,25 +70,17 @@ uint64_t bits_new_number(struct negotiator *negotiator, uint64_t seen);
 void bits_retire(struct negotiator *negotiator, const struct tensor_state *tensor,
         uint64_t log_length);
 
-/** This rank announces a tensor by its number. */
-tutti_status bits_announce(struct negotiator *negotiator, struct tensor_state *tensor);
-/** All of a child's subtree has announced it. */
-tutti_status bits_receive(
-        struct negotiator *negotiator, struct tensor_state *tensor, int child);
-/** The same of a child that has no subtree, with its operand. */
-tutti_status bits_receive_operand(struct negotiator *negotiator,
-        struct tensor_state *tensor, int from, const void *bytes, size_t len);
-/** From here to the end of its round the tensor is collected member by member. */
-tutti_status bits_single(struct negotiator *negotiator, struct tensor_state *tensor);
-/** All tensors that are not complete. */
-tutti_status bits_single_all(struct negotiator *negotiator);
 /** The rounds of numbers in a row are over. */
 void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t count);
 
-/** Reports to the parent, or decides at the coordinator, what is complete. */
-tutti_status bits_flush(struct negotiator *negotiator);
 /** A word in use. */
 struct bits_word *bits_row(const struct negotiator *negotiator, size_t word);
+/** What a child showed of it when it was last read. */
+uint64_t *bits_seen_by(
+        const struct negotiator *negotiator, struct bits_word *word, int child);
+/** Where the number of a tensor is. */
+struct bits_spot bits_spot_of(
+        const struct negotiator *negotiator, const struct tensor_state *tensor);
 /** For negotiator_is_valid(). */
 bool bits_are_valid(const struct negotiator *negotiator);
 

@@ -177,14 +177,10 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
     return TUTTI_OK;
 }
 
-tutti_status held_pass_all(struct negotiator *negotiator)
+void held_pass_all(struct negotiator *negotiator)
 {
-    const tutti_status status = bits_single_all(negotiator);
     struct tensor_state *next;
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL; e = next) {
         next = e->links.next;
         if (e->number != 0) {
@@ -193,15 +189,4 @@ tutti_status held_pass_all(struct negotiator *negotiator)
             name_split(negotiator, e);
         }
     }
-    return TUTTI_OK;
-}
-
-tutti_status leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
-{
-    if (seen < leave->ended_at) {
-        /* It was announced again, but the round has ended. */
-        return TUTTI_OK;
-    }
-    leave->below = true;
-    return leaves_below(negotiator) ? held_pass_all(negotiator) : TUTTI_OK;
 }

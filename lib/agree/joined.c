@@ -10,7 +10,6 @@
  */
 #include "agree/joined.h"
 
-#include "agree/announce.h"
 #include "agree/log.h"
 #include "agree/names.h"
 #include "agree/protocol.h"
@@ -104,18 +103,6 @@ bool leave_is_own(const struct negotiator *negotiator)
 {
     return negotiator->joined.ways[LEAVE_JOIN].own != NULL ||
             negotiator->joined.ways[LEAVE_FINALIZE].own != NULL;
-}
-
-tutti_status leaves_announce_again(struct negotiator *negotiator)
-{
-    tutti_status status = TUTTI_OK;
-
-    for (int p = 0; p < LEAVE_COUNT && status == TUTTI_OK; p++) {
-        if (negotiator->joined.ways[p].own != NULL) {
-            status = announce_own(negotiator, negotiator->joined.ways[p].own);
-        }
-    }
-    return status;
 }
 
 /* ------------------------------------------------------------------ in the log

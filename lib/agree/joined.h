@@ -41,7 +41,4 @@ bool is_joined(const struct negotiator *negotiator);
 void joined_clear(struct negotiator *negotiator);
 void joined_fini(struct negotiator *negotiator);
 
-/** This rank's own again, behind what it announces again in this log message. */
-tutti_status leaves_announce_again(struct negotiator *negotiator);
-
 #endif

@@ -115,9 +115,6 @@ static inline void names_let_go(
 /** The tensor of a name, or NULL. */
 struct tensor_state *tensor_find(
         const struct negotiator *negotiator, const struct name_ref *ref);
-/** The tensor of a number, or NULL (never given out, or forgotten). */
-struct tensor_state *tensor_by_number(
-        const struct negotiator *negotiator, uint64_t number);
 /** Finds or adds; NULL when out of memory. It is active or becomes idle later. */
 struct tensor_state *tensor_get(
         struct negotiator *negotiator, const struct name_ref *ref);

@@ -10,6 +10,7 @@
 #include "agree/joined.h"
 #include "agree/log.h"
 #include "agree/names.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "agree/stall.h"
 #include "base/mem.h"
@@ -197,7 +198,7 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
     struct wire_writer *up = &negotiator->outbox.up;
 
     do {
-        tutti_status status = bits_flush(negotiator);
+        tutti_status status = numbers_flush(negotiator);
 
         if (status != TUTTI_OK) {
             return status;

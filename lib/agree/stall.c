@@ -17,6 +17,7 @@
 #include "agree/announce.h"
 #include "agree/joined.h"
 #include "agree/names.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -223,7 +224,7 @@ static tutti_status report_all(struct negotiator *negotiator)
     if (oldest == NULL || negotiator->now_ns - oldest->round.since_ns < quiet_ns) {
         return TUTTI_OK;
     }
-    status = bits_single_all(negotiator);
+    status = numbers_single_all(negotiator);
     if (status == TUTTI_OK) {
         status = report_missing(negotiator);
     }
@@ -260,8 +261,9 @@ tutti_status stalls_report(struct negotiator *negotiator)
 
 tutti_status stalls_receive(struct negotiator *negotiator)
 {
-    const tutti_status status = held_pass_all(negotiator);
+    const tutti_status status = numbers_single_all(negotiator);
 
+    held_pass_all(negotiator);
     negotiator->stall.waiting_ns = 0;
     return status == TUTTI_OK ? say_waiting(negotiator) : status;
 }

@@ -295,13 +295,6 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
     if (tensor == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    if (tensor->number != 0 && !is_retired(tensor)) {
-        const tutti_status status = bits_single(negotiator, tensor);
-
-        if (status != TUTTI_OK || tensor->tally->decided) {
-            return status;
-        }
-    }
     tensor_activate(negotiator, tensor);
     tensor->round.collected = true;
     tensor->tally->cancelled_by = rank;

@@ -286,8 +286,8 @@ tutti_status config_from_environment(
 void config_warn_ignored(const struct config *config, char *warnings, size_t capacity)
 {
     static const char text[] = "plan, plan_alpha_us and plan_beta_ns_per_mb are "
-                               "ignored: there are no plans "
-                               "any more, and nothing needs to be set";
+                               "ignored: there are no plans any more, and nothing "
+                               "needs to be set";
     const struct config_bytes *given = &config->given;
     struct lines lines = { .text = warnings, .capacity = capacity };
 

@@ -99,8 +99,8 @@ struct batch_parts {
 struct batch {
     enum batch_state state; /* written by batch_advance() alone                     */
     struct process_set *set; /* it may be gone while RETURNING                      */
-    struct operation *
-            *operations; /* owned; operation_count of them, in the order of the log; none:
+    struct operation **
+            operations; /* owned; operation_count of them, in the order of the log; none:
                             this rank has joined, and only counts the batch    */
     size_t operation_count, operation_capacity;
     int priority; /* the largest of its operations                             */

@@ -291,8 +291,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
     tutti_status status;
     size_t bytes;
 
-    assert(batch->set->index < OP_SETS_MAX &&
-            batch->set->bank < OP_MESSAGE_BANKS &&
+    assert(batch->set->index < OP_SETS_MAX && batch->set->bank < OP_MESSAGE_BANKS &&
             (batch->count > 0 || op_is_exchange(batch->collective)));
     if (!size_mul(batch->count, tutti_dtype_size(batch->dtype), &bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "%zu elements are more than memory holds",

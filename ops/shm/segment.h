@@ -114,7 +114,8 @@ struct shm_board_cell {
 struct shm_board_row {
     _Alignas(64) _Atomic uint32_t set; /* id of the process set that it counts for */
     _Atomic uint64_t words[BOARD_WORDS];
-    _Alignas(64) _Atomic uint64_t read; /* messages that this rank has read of its parent's ring */
+    _Alignas(64) _Atomic uint64_t
+            read; /* messages that this rank has read of its parent's ring */
     uint64_t room; /* owner only: messages below this number have room in the ring */
     struct shm_board_cell cells[SHM_BOARD_CELLS];
 };
@@ -127,8 +128,8 @@ struct shm_segment {
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
     _Atomic uint32_t board_rows; /* rows of the board that are */
     _Alignas(64) _Atomic uint64_t waits; /* grows while its application waits */
-    _Alignas(4096) struct shm_slot slots[OP_BANKS][OP_SETS_MAX]
-                                       [OP_INFLIGHT_MAX]; /* by bank, set index, op_slot() */
+    /* By bank, set index, op_slot(). */
+    _Alignas(4096) struct shm_slot slots[OP_BANKS][OP_SETS_MAX][OP_INFLIGHT_MAX];
     _Alignas(4096) struct shm_board_row board[OP_SETS_MAX]; /* by set index; behind the
                                                 slots on pages of its own */
 };

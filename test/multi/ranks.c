@@ -14,11 +14,8 @@ void bench_open(struct bench *bench, const struct setup *setup)
 {
     memset(bench, 0, sizeof *bench);
     bench->backend = setup->backend;
-    for (int l = 0; l < OP_LANES; l++) {
-        CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comms[l]) == MPI_SUCCESS);
-        CHECK(MPI_Comm_set_errhandler(bench->comms[l], MPI_ERRORS_RETURN) ==
-                MPI_SUCCESS);
-    }
+    CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comm) == MPI_SUCCESS);
+    CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     CHECK(bench->size <= BATCH_RANKS_MAX);
@@ -38,7 +35,7 @@ void bench_open(struct bench *bench, const struct setup *setup)
         .chunk_bytes = setup->chunk_bytes,
         .link = { .message_bytes = setup->link_bytes,
                 .window_bytes = setup->link_bytes * 8 },
-        .native = bench->comms };
+        .native = &bench->comm };
     CHECK(bench->backend->open(&bench->env, &bench->state) == TUTTI_OK);
 }
 
@@ -46,9 +43,7 @@ void bench_close(struct bench *bench)
 {
     bench->backend->close(bench->state);
     config_fini(&bench->config);
-    for (int l = 0; l < OP_LANES; l++) {
-        (void)MPI_Comm_free(&bench->comms[l]);
-    }
+    (void)MPI_Comm_free(&bench->comm);
 }
 
 void bench_make(
@@ -90,8 +85,8 @@ static bool has_ended(const struct bench *bench, struct batch *batch, bool *move
         return false;
     }
     error = batch_error(batch);
-    CHECK_SAYS(error == NULL, "batch %d of lane %d: %s", (int)batch->order.sequence,
-            (int)batch->order.lane, error);
+    CHECK_SAYS(error == NULL, "batch %d of set %d: %s", (int)batch->order.sequence,
+            (int)batch->order.set->index, error);
     batch_free(batch);
     return true;
 }
@@ -133,26 +128,32 @@ void run_one(const struct bench *bench, const struct batch_order *order)
     bench_finish(bench, &batch, 1);
 }
 
-void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds)
+void run_at_once(const struct setup *setup, order_maker make, int sets, int rounds)
 {
-    struct batch *batches = must_alloc((size_t)OP_SLOTS, sizeof *batches);
+    const int count = sets * OP_INFLIGHT_MAX;
+    struct batch *batches = must_alloc((size_t)count, sizeof *batches);
+    struct op_set *worlds = must_alloc((size_t)sets, sizeof *worlds);
     struct bench bench;
 
     bench_open(&bench, setup);
+    for (int s = 0; s < sets; s++) {
+        worlds[s] = bench.world;
+        worlds[s].id = worlds[s].index = (uint32_t)s;
+    }
     for (int round = 0; round < rounds; round++) {
-        for (int i = 0; i < OP_SLOTS; i++) {
-            const int lane = (i / OP_INFLIGHT_MAX + bench.rank) % OP_LANES;
+        for (int i = 0; i < count; i++) {
+            const int set = (i / OP_INFLIGHT_MAX + bench.rank) % sets;
             const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
-            struct batch *batch = &batches[(i + bench.rank * 13) % OP_SLOTS];
-            struct batch_order order = make(&bench.world, turn * OP_LANES + lane);
+            struct batch *batch = &batches[(i + bench.rank * 13) % count];
+            struct batch_order order = make(&worlds[set], turn * sets + set);
 
             order.sequence = (uint64_t)turn;
-            order.lane = (uint32_t)lane;
             bench_make(&bench, batch, &order);
             bench_start(&bench, batch);
         }
-        bench_finish(&bench, batches, OP_SLOTS);
+        bench_finish(&bench, batches, count);
     }
     bench_close(&bench);
+    free(worlds);
     free(batches);
 }

@@ -27,7 +27,7 @@ struct bench {
     void *state;
     struct config config;
     struct op_env env;
-    MPI_Comm comms[OP_LANES]; /* duplicates of the world, owned */
+    MPI_Comm comm; /* a duplicate of the world's, owned */
     int rank;
     int size;
     struct op_set world;
@@ -52,9 +52,9 @@ void run_one(const struct bench *bench, const struct batch_order *order);
 typedef struct batch_order (*order_maker)(const struct op_set *set, int i);
 
 /**
- * Rounds of all batches that there can be in flight; each rank starts lanes, and steps, in an
- * order of its own.
+ * Rounds of all batches that can be in flight on so many sets of all ranks; each rank begins
+ * with another set, and steps in an order of its own.
  */
-void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds);
+void run_at_once(const struct setup *setup, order_maker make, int sets, int rounds);
 
 #endif

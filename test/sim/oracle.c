@@ -528,8 +528,10 @@ static void check_bits(struct world *world, const struct sim_member *member)
 
     for (size_t w = 0; w < n->bits.words; w++) {
         const struct bits_word *word = bits_row(n, w);
-        uint64_t left = word->own | word->reported | (word->single ^ word->always);
+        uint64_t left = word->own | word->reported;
 
+        /* After a late cancellation the next round is collected member by member. */
+        left |= world->scenario->cancel_chance == 0 ? word->single ^ word->always : 0;
         for (int c = 0; c < children; c++) {
             const struct sim_member *child =
                     &world->members[member->set][n->tree.children[c]];

@@ -345,8 +345,7 @@ int64_t recorded_end_ns(const struct recording_of *recording, size_t event)
         const struct recorder_event *end = &recording->events[i];
 
         if (end->kind == kind &&
-                (is_wait ||
-                        (end->set == begin->set && end->place == begin->place))) {
+                (is_wait || (end->set == begin->set && end->place == begin->place))) {
             return end->time_ns;
         }
     }
