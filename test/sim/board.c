@@ -119,7 +119,8 @@ static bool read_children(struct world *world, struct sim_member *member, bool c
         const int until =
                 board->word_count - (closely ? 0 : rng_below(&world->rng, late + 1));
 
-        if (n->tree.child_is_near[child] && read_word(world, member, child, index, until)) {
+        if (n->tree.child_is_near[child] &&
+                read_word(world, member, child, index, until)) {
             return true;
         }
     }
@@ -131,7 +132,8 @@ static bool look(struct world *world, int rank, bool closely, bool asleep)
     const struct sim_rank *r = &world->ranks[rank];
     const int sets = world->scenario->set_count;
     const int start = rng_below(&world->rng, sets);
-    const bool dozes = rank % 3 == 1 && rng_chance(&world->rng, world->scenario->slow_chance);
+    const bool dozes =
+            rank % 3 == 1 && rng_chance(&world->rng, world->scenario->slow_chance);
 
     if (dozes && !closely) {
         return false;

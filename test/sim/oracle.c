@@ -134,8 +134,8 @@ static void plan_log_message(
         plan(world, member, &outcomes[i], &world->planned[count++]);
         world->batches[i] = world->planned[count - 1].batch;
         if (member->member == 0 && !batch_is_allowed(world, count - 1)) {
-            world_fail(
-                    world, CHECK_BATCHES, "batch %zu breaks the rules", world->batches[i]);
+            world_fail(world, CHECK_BATCHES, "batch %zu breaks the rules",
+                    world->batches[i]);
         }
     }
 }

@@ -102,7 +102,8 @@ static int run_share(const struct options *options, int job)
         (void)printf(" %s %" PRIu64, scenario_mode_name((enum sim_mode)m), runs[m]);
     }
     (void)printf("; announced by number %" PRIu64 ", by name %" PRIu64
-                 "; with operands %" PRIu64 "; places used again %" PRIu64 "; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
+                 "; with operands %" PRIu64 "; places used again %" PRIu64
+                 "; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
             sum.by_number, sum.by_name, sum.operands, sum.reused, sum.digest.decisions,
             sum.digest.actions);
     return failures;
