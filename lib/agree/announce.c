@@ -88,26 +88,31 @@ static tutti_status leave_pass(
     return status;
 }
 
+/* Something else than the number was announced of a tensor (NULL: it is new). */
+static tutti_status collect_singly(
+        struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    return tensor != NULL && tensor->number != 0 && !is_retired(tensor)
+            ? numbers_single(negotiator, tensor)
+            : TUTTI_OK;
+}
+
 static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
         const struct name_ref *ref, int rank, const struct held_name *said)
 {
     struct leave *leave = leave_of(negotiator, ref->collective);
     struct tensor_state *tensor = tensor_find(negotiator, ref);
     bool held = false;
+    tutti_status status = collect_singly(negotiator, tensor);
 
-    if (tensor != NULL && tensor->number != 0 && !is_retired(tensor)) {
-        const tutti_status status = numbers_single(negotiator, tensor);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (is_coordinator(negotiator)) {
         return name_at_coordinator(negotiator, tag, ref, rank, said);
     }
     if (leave != NULL) {
-        const tutti_status status = leave_pass(negotiator, leave, said->seen);
-
+        status = leave_pass(negotiator, leave, said->seen);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -117,8 +122,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
         announce_split(negotiator, tensor);
     }
     if (name_is_holdable(ref->collective)) {
-        const tutti_status status = try_hold(negotiator, tag, ref, rank, said, &held);
-
+        status = try_hold(negotiator, tag, ref, rank, said, &held);
         if (status != TUTTI_OK || held) {
             return status;
         }
@@ -141,16 +145,11 @@ tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *te
 static tutti_status cancel_at_coordinator(struct negotiator *negotiator,
         const struct name_ref *ref, int rank, uint64_t log_length)
 {
-    struct tensor_state *tensor = tensor_find(negotiator, ref);
+    const tutti_status status =
+            collect_singly(negotiator, tensor_find(negotiator, ref));
 
-    if (tensor != NULL && tensor->number != 0 && !is_retired(tensor)) {
-        const tutti_status status = numbers_single(negotiator, tensor);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
-    }
-    return coordinator_cancel(negotiator, ref, rank, log_length);
+    return status == TUTTI_OK ? coordinator_cancel(negotiator, ref, rank, log_length)
+                              : status;
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,

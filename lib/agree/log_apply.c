@@ -74,6 +74,18 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
 
+/* What this rank gives to a tensor that it has announced; 0: nothing. */
+static size_t operand_length(const struct negotiator *negotiator, uint64_t number)
+{
+    const struct tensor_state *tensor = tensor_by_number(negotiator, number);
+    const void *bytes;
+
+    return negotiator->config.operand != NULL && tensor != NULL && tensor->own.pending
+            ? negotiator->config.operand(
+                      negotiator->config.user, tensor->own.local, &bytes)
+            : 0;
+}
+
 /* As a number, with the operands of all members. */
 static tutti_status apply_operands(struct negotiator *negotiator, struct wire_reader *in)
 {
@@ -81,18 +93,20 @@ static tutti_status apply_operands(struct negotiator *negotiator, struct wire_re
     const uint64_t number = wire_get_varint(in);
     size_t len;
     const char *bytes = wire_get_str(in, NEGOTIATOR_OPERAND_BYTES, &len);
+    struct tensor_state *tensor = tensor_by_number(negotiator, number);
     struct outbox *box = &negotiator->outbox;
     struct outcome *outcome;
     tutti_status status;
 
-    if (!wire_ok(in) || len == 0 || len % size != 0) {
+    if (!wire_ok(in) || len == 0 || len != size * operand_length(negotiator, number)) {
         return corrupt("malformed operands");
     }
-    negotiator->log.length++;
-    if (negotiator->bits.places > 0) {
-        bits_end_rounds(negotiator, number, 1);
+    if (tensor == NULL) {
+        return unknown_number();
     }
-    status = apply_number(negotiator, number);
+    negotiator->log.length++;
+    bits_end_rounds(negotiator, number, 1);
+    status = number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
     if (status != TUTTI_OK) {
         return status;
     }

@@ -95,9 +95,12 @@ static void run_pair(struct pair *p, bool has_board)
         (void)one_by_one(p, i);
     }
     for (int round = 2; round < 2 + 2 * ROUNDS; round += 2) {
-        uint64_t sent = one_by_one(p, round);
+        uint64_t sent;
 
+        checks_step(p->c, "one by one");
+        sent = one_by_one(p, round);
         EXPECT(p->c, sent == 0 || !has_board);
+        checks_step(p->c, "all at once");
         sent = all_at_once(p, round + 1);
         EXPECT(p->c, !has_board || (sent > 0) == (p->c->rank == 0));
     }

@@ -119,3 +119,31 @@ UNIT_TEST(test_a_number_sent_twice_is_refused)
     assert_string_equal(tutti_last_error(), "rank 11 announced \"n0\" twice");
     scene_fini(s);
 }
+
+static size_t four_bytes(void *user, const struct request *request, const void **bytes)
+{
+    (void)user;
+    (void)request;
+    *bytes = "four";
+    return 4;
+}
+
+/* What a batch reads as operands of its tensor. */
+UNIT_TEST(test_operands_of_another_length_are_refused)
+{
+    static const uint8_t shorter[] = { KIND_LOG, 2, 0, 0, 0, 0, 0, 0, 0, ENTRY_OPERANDS,
+        1, 4, 'w', 'o', 'r', 'd' };
+    const struct request x = scene_request("n0", 5);
+    struct scene *s = with_numbers(SCENE_MESSAGES, 2, 1);
+
+    scene_say(s, 1, &x);
+    assert_int_equal(negotiator_receive(&s->ranks[1], 0, shorter, sizeof shorter),
+            TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+    s = with_numbers(SCENE_MESSAGES, 2, 1);
+    s->ranks[1].config.operand = four_bytes;
+    scene_say(s, 1, &x);
+    assert_int_equal(negotiator_receive(&s->ranks[1], 0, shorter, sizeof shorter),
+            TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+}

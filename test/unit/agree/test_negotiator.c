@@ -37,7 +37,7 @@ UNIT_TEST(test_a_number_is_found_behind_those_in_use)
         scene_say(s, 0, &request);
     }
     scene_run(s);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         scene_clear(s);
         scene_play_each(s, 0, 1, &x);
         assert_int_equal(scene_count(s, "x", TUTTI_OK), 2);
