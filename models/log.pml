@@ -8,12 +8,11 @@
  * With -DJOIN rank 1 submits once less (with -DJOIN2 rank 2, too) and all ranks join; a join waits
  * for nothing that its rank has submitted. A rank with nothing in flight sleeps: it reads nothing.
  *
- * A rank shows its parent a bit, which it flips. The parent sees that late: it may read any value
- * between the one that it read last and the present one. But a message makes visible what its
- * sender had shown before.
+ * A rank shows its parent a bit, which it flips. The parent sees that late, at any time. But a
+ * message makes visible all that its sender had shown before.
  *
- * What begins with REACH_ must be reachable, so that the rest is not vacuous. What begins with
- * BUG_ breaks one rule. */
+ * Switches that begin with REACH_ must be reachable, so that the rest is not vacuous. Switches
+ * that begin with BUG_ break one rule. -DLONG: every other log message is too long for the ring. */
 #ifndef N
 #define N 3
 #endif
@@ -29,11 +28,11 @@
 #define NO 0
 #define BY_NAME 1
 #define BY_NUMBER 2
-/* What messages up and entries are about, beside the tensors. */
+/* Messages up and entries are about these, beside the tensors. */
 #define JOINING 2
 #define BITS 3
 #define NOTHING 4
-/* What a rank does next. */
+/* Steps of a rank. */
 #define SUBMIT 5
 #define JOIN_NOW 6
 #define RECEIVE 7
@@ -93,26 +92,26 @@ byte ring[N * CELLS]; /* 1 + number of a log message */
 byte read[N];       /* messages of its parent's log that a rank has read, in the ring */
 byte length[N];     /* log messages applied */
 
-/* Messages: about what, ranks that announce, log length or number, flips of the sender */
+/* Messages: subject, ranks that announce, log length or number, flips of the sender */
 chan up[N] = [6] of { byte, byte, byte, byte };
 chan down[N] = [LOG] of { byte };
 
 /* The coordinator. */
-byte named[T];      /* who has announced it by name */
+byte named[T];      /* ranks that have announced it by name */
 byte least[T];      /* that one of them had read of the log */
-byte counted;       /* who has announced the number, member by member */
+byte counted;       /* ranks that have announced the number, member by member */
 byte joined;
 byte next_number = 1;
 byte free_since;    /* length of the log when the place became free */
 byte retired_at;    /* length behind the last message that retires a number */
 byte decided[T];    /* rounds */
 
-/* The log. A message retires a number, if it says so, and has one entry. */
+/* The log. A message retires a number, if it is marked so, and has one entry. */
 byte entry[LOG];
 byte entry_number[LOG]; /* decided, or given with a name; 0: none */
 bool entry_gives[LOG];
 bool entry_retires[LOG];
-byte entry_joined[LOG]; /* who takes no part */
+byte entry_joined[LOG]; /* ranks that take no part */
 byte appended;
 
 #define AWAKE(r) (pend[(r) * T] != NO || pend[(r) * T + 1] != NO || joins[r])
@@ -134,7 +133,7 @@ inline collect(r, from) {
     fi
 }
 
-/* From here on the number is collected member by member: hands over what was noted of it. */
+/* From here on the number is collected member by member: hands over all that was noted of it. */
 inline make_single(r) {
     if
     :: number[r] && !single[r] ->
@@ -224,7 +223,7 @@ inline announce_join(r, joiner, had_read) {
 
 /* ---- the log */
 
-/* The truth behind a decision: all who do not sit it out have announced this very use. */
+/* The truth behind a decision: all that take part have announced this very use. */
 inline check_decided(tensor, by) {
     k = 0;
     do
@@ -242,42 +241,42 @@ inline check_decided(tensor, by) {
     decided[tensor]++
 }
 
-/* The ring has room when all children of the node have read what is replaced. */
+/* The ring has space when all children of the node have read the message that is replaced. */
 #ifdef BUG_NO_ROOM
 #define LAGS(q) false
 #else
 #define LAGS(q) (read[q] + CELLS <= at)
 #endif
 
-/* Log message `at` goes to the children: over the ring, where there is room in it. */
+/* Log message `at` goes to the children: over the ring, where it fits in. */
 inline forward(r, at) {
-    room = true;
+    fits = true;
     k = FIRST_CHILD(r);
     do
     :: k < END_OF_CHILDREN(r) ->
-        room = room && !(IS_NEAR(k) && LAGS(k));
+        fits = fits && !(IS_NEAR(k) && LAGS(k));
         k++
     :: else -> break
     od;
 #ifdef LONG /* every other one is too long for it */
-    room = room && (at & 1);
+    fits = fits && (at & 1);
 #endif
     if
-    :: room -> ring[r * CELLS + at % CELLS] = at + 1
+    :: fits -> ring[r * CELLS + at % CELLS] = at + 1
     :: else
     fi;
     k = FIRST_CHILD(r);
     do
     :: k < END_OF_CHILDREN(r) ->
         if
-        :: !(room && IS_NEAR(k)) -> down[k]!at
+        :: !(fits && IS_NEAR(k)) -> down[k]!at
         :: else
         fi;
         k++
     :: else -> break
     od;
     k = 0;
-    room = false
+    fits = false
 }
 
 #ifdef BUG_HEARD
@@ -306,7 +305,7 @@ inline end_number(r) {
     fi
 }
 
-/* A number is retired; what this rank has announced of it, it announces again by name. The
+/* A number is retired; a rank that has announced it announces the tensor again, by name. The
  * coordinator retires none that it has announced itself. */
 inline forget(r) {
     assert(number[r]);
@@ -508,7 +507,7 @@ inline receive(r) {
 
 #define IN_RING(r) (r > 0 && ring[UP(r) * CELLS + length[r] % CELLS] == length[r] + 1)
 
-/* What a rank asks for shows that it has read all before. */
+/* A rank that looks for a message has read all before it. */
 #ifdef BUG_READ_STUCK
 #define ASKS(r)
 #else
@@ -570,7 +569,7 @@ proctype Rank(byte r)
 {
     byte act = NOTHING, k = 0, t = 0, c = 0, what = 0, ranks = 0, tag = 0, shown = 0;
     byte whose = 0, self = 0;
-    bool room = false, gives = false, flushes = false;
+    bool fits = false, gives = false, flushes = false;
 
 end:
     do
@@ -628,7 +627,7 @@ init {
     d_step {
         assert(appended == length[1] && appended == length[N - 1]);
         assert(over[0] == USES && over[T] == USES && over[(N - 1) * T + 1] == USES);
-        /* The next log message finds room in the ring. */
+        /* The next log message fits in the ring. */
         assert(read[1] + CELLS > appended);
 #ifdef REACH_NUMBERS
         assert(next_number < 4);
