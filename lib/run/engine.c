@@ -9,7 +9,6 @@
 #include "agree/outbox.h"
 #include "base/clock.h"
 #include "observe/observe.h"
-#include "run/board_read.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -228,7 +227,7 @@ static tutti_status settle(struct tutti *t)
 
         if (!set->dirty && set->op.rank >= 0 &&
                 set->negotiator.names.active.first != NULL) {
-            status = board_read(t, set);
+            status = messages_read_board(t, set);
         }
 
         if (status != TUTTI_OK) {
