@@ -452,7 +452,6 @@ static void book(struct world *world, struct sim_member *member,
         check_outcome(world, member, outcome, batch);
     }
     slot->pending = false;
-    member->pending--;
     rank->pending--;
     rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
 }
