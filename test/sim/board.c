@@ -4,7 +4,7 @@
  * A parent sees each word of a child late, but never an older value after a newer one; words
  * that were written in one order may be seen in another. What a child wrote before it sent a
  * message is seen before the message is received. Log messages are read in their order, also
- * when some of them come as messages. A rank with nothing in flight in a set reads nothing.
+ * when some of them come as messages. Of a set in which nothing is in a round nothing is read.
  */
 #include "agree/protocol.h"
 #include "grow.h"
@@ -127,6 +127,11 @@ static bool read_children(struct world *world, struct sim_member *member, bool c
     return false;
 }
 
+static bool is_watched(const struct sim_rank *rank, const struct sim_member *member)
+{
+    return rank_is_awake(rank) && member->negotiator.names.active.first != NULL;
+}
+
 static bool look(struct world *world, int rank, bool closely, bool asleep)
 {
     const struct sim_rank *r = &world->ranks[rank];
@@ -141,7 +146,7 @@ static bool look(struct world *world, int rank, bool closely, bool asleep)
     for (int s = 0; s < sets && !r->dead; s++) {
         struct sim_member *member = r->members[(start + s) % sets];
 
-        if (member != NULL && (member->pending > 0 || asleep) &&
+        if (member != NULL && (asleep || is_watched(r, member)) &&
                 (read_children(world, member, closely) ||
                         read_log(world, member, UINT64_MAX))) {
             return true;

@@ -452,7 +452,6 @@ static void book(struct world *world, struct sim_member *member,
         check_outcome(world, member, outcome, batch);
     }
     slot->pending = false;
-    member->pending--;
     rank->pending--;
     rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
 }
@@ -537,7 +536,8 @@ static void check_bits(struct world *world, const struct sim_member *member)
                     &world->members[member->set][n->tree.children[c]];
 
             left |= word->heard[c];
-            if (child->board.seen[w] == child->board.word_count) {
+            if (w < BITS_BOARD_WORDS &&
+                    child->board.seen[w] == child->board.word_count) {
                 left |= negotiator_seen(n, c, w) ^
                         bits_row(&child->negotiator, w)->shown;
             }

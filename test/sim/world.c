@@ -202,7 +202,6 @@ static void submit_item(
         .meta = scenario_meta(s, it, role, slot->numbers),
         .cookie = slot };
     scenario_row_counts(s, it, slot->member, &slot->request.meta, slot->numbers);
-    member->pending++;
     slot->operand = scenario_operand(s, item, slot->member);
     world->ranks[member->rank].pending++;
     world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;

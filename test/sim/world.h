@@ -74,7 +74,6 @@ struct sim_member {
     int set, member, rank;
     struct board board;
     int ring_read; /* of its parent's log messages */
-    int pending; /* submissions in flight */
     bool dirty; /* had an event since its last turn */
     int applied; /* entries of the oracle's log seen so far */
 };
