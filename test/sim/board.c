@@ -119,7 +119,8 @@ static bool read_children(struct world *world, struct sim_member *member, bool c
         const int until =
                 board->word_count - (closely ? 0 : rng_below(&world->rng, late + 1));
 
-        if (n->tree.near[child] && read_word(world, member, child, index, until)) {
+        if (n->tree.child_is_near[child] &&
+                read_word(world, member, child, index, until)) {
             return true;
         }
     }
@@ -131,7 +132,12 @@ static bool look(struct world *world, int rank, bool closely, bool asleep)
     const struct sim_rank *r = &world->ranks[rank];
     const int sets = world->scenario->set_count;
     const int start = rng_below(&world->rng, sets);
+    const bool dozes =
+            rank % 3 == 1 && rng_chance(&world->rng, world->scenario->slow_chance);
 
+    if (dozes && !closely) {
+        return false;
+    }
     for (int s = 0; s < sets && !r->dead; s++) {
         struct sim_member *member = r->members[(start + s) % sets];
 
@@ -166,7 +172,7 @@ void board_read_before(
     const int from = world->scenario->sets[member->set].member_of[message->from];
     const int child = tree_child_index(&n->tree, from);
 
-    if (child >= 0 && n->tree.near[child] && n->config.board) {
+    if (child >= 0 && n->tree.child_is_near[child] && n->config.board) {
         for (size_t i = 0; i < negotiator_words(n) && !world->stop; i++) {
             (void)read_word(world, member, child, i, message->shown);
         }
