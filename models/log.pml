@@ -2,7 +2,7 @@
  *
  * Rank 0 is the coordinator. Its children, 1 and 2, are on its node; with -DREMOTE rank 2 is on
  * another, and with -DCHAIN rank 2 is a child of rank 1. There is one place for a number, which
- * the tensors 0 and 1 take in turn, so that it is reused all the time.
+ * two tensors (-DT=3: three) take in turn, so that it is reused all the time.
  *
  * Each rank submits each tensor USES times, in any order, the next time when the last is over.
  * With -DJOIN rank 1 submits once less (with -DJOIN2 rank 2, too) and all ranks join; a join waits
@@ -23,22 +23,24 @@
 #define CELLS 1 /* of the ring of a rank */
 #endif
 
-#define T 2
+#ifndef T
+#define T 2 /* tensors */
+#endif
 /* How a tensor is announced. */
 #define NO 0
 #define BY_NAME 1
 #define BY_NUMBER 2
 /* Messages up and entries are about these, beside the tensors. */
-#define JOINING 2
-#define BITS 3
-#define NOTHING 4
+#define JOINING 3
+#define BITS 4
+#define NOTHING 5
 /* Steps of a rank. */
-#define SUBMIT 5
-#define JOIN_NOW 6
-#define RECEIVE 7
-#define LOOK 8
-#define READ 9
-#define FLUSH 10
+#define SUBMIT 6
+#define JOIN_NOW 7
+#define RECEIVE 8
+#define LOOK 9
+#define READ 10
+#define FLUSH 11
 
 #define BIT(r) (1 << (r))
 #define ALL (BIT(N) - 1)
@@ -114,7 +116,18 @@ bool entry_retires[LOG];
 byte entry_joined[LOG]; /* ranks that take no part */
 byte appended;
 
-#define AWAKE(r) (pend[(r) * T] != NO || pend[(r) * T + 1] != NO || joins[r])
+#if T == 2
+#define ANY_PENDS(r) (pend[(r) * T] != NO || pend[(r) * T + 1] != NO)
+#define ALL_SUBMITTED(r) (LAST(r, 0) && LAST(r, 1))
+#define ALL_DECIDED (decided[0] == USES && decided[1] == USES)
+#else
+#define ANY_PENDS(r) \
+    (pend[(r) * T] != NO || pend[(r) * T + 1] != NO || pend[(r) * T + 2] != NO)
+#define ALL_SUBMITTED(r) (LAST(r, 0) && LAST(r, 1) && LAST(r, 2))
+#define ALL_DECIDED (decided[0] == USES && decided[1] == USES && decided[2] == USES)
+#endif
+#define LAST(r, tensor) (submitted[(r) * T + tensor] == SUBMITS(r))
+#define AWAKE(r) (ANY_PENDS(r) || joins[r])
 #define IS_SINGLE(r) (single[r] || passes[r] || (r == 0 && joined != 0))
 
 /* ---- up the tree */
@@ -184,12 +197,19 @@ inline number_heard(r, child) {
     fi
 }
 
+#ifdef BUG_SEEN_FIRST
+#define IS_LESS(had, before) false
+#else
+#define IS_LESS(had, before) ((had) < (before))
+#endif
+
 /* Some ranks announce a tensor by name; the coordinator collects, others pass it on. */
 inline announce_name(r, name, from, had_read) {
     if
     :: r == 0 ->
         assert(!(named[name] & from) && !(number[0] && holder[0] == name));
-        least[name] = (named[name] == 0 || had_read < least[name] -> had_read : least[name]);
+        least[name] = (named[name] == 0 || IS_LESS(had_read, least[name]) -> had_read :
+            least[name]);
         named[name] = named[name] | from
     :: r > 0 -> send_up(r, name, from, had_read)
     fi
@@ -427,14 +447,20 @@ inline name_ready() {
 #define JOINS_FIRST false
 #endif
 
+#if T == 2
+#define NAMED_2 0
+#else
+#define NAMED_2 named[2]
+#endif
+
 /* The coordinator decides: all at once that it collects member by member, the joins last. Bits
  * of the number it decides in the flush. */
 inline settle() {
     do
     :: true ->
         what = (JOINS_FIRST -> JOINING : (IS_HERE(named[0]) -> 0 : (IS_HERE(named[1]) -> 1 :
-            (IS_HERE(counted) -> BITS : (flushes && IS_COMPLETE(0) -> BITS :
-            (joined == ALL -> JOINING : NOTHING))))));
+            (IS_HERE(NAMED_2) -> 2 : (IS_HERE(counted) -> BITS :
+            (flushes && IS_COMPLETE(0) -> BITS : (joined == ALL -> JOINING : NOTHING)))))));
         if
         :: what == NOTHING || what == JOINING
         :: else ->
@@ -577,10 +603,11 @@ end:
         if
         :: MAY_SUBMIT(0) -> act = SUBMIT; c = 0
         :: MAY_SUBMIT(1) -> act = SUBMIT; c = 1
+#if T == 3
+        :: MAY_SUBMIT(2) -> act = SUBMIT; c = 2
+#endif
 #ifdef JOIN
-        :: !has_joined[r] && submitted[r * T] == SUBMITS(r) &&
-                submitted[r * T + 1] == SUBMITS(r) ->
-            act = JOIN_NOW
+        :: !has_joined[r] && ALL_SUBMITTED(r) -> act = JOIN_NOW
 #endif
         CHILD(1)
 #if N == 3
@@ -622,8 +649,7 @@ init {
 #endif
     }
     /* All is over: a submission that does not end is an invalid end state. */
-    decided[0] == USES && decided[1] == USES &&
-        !AWAKE(0) && !AWAKE(1) && !AWAKE(N - 1);
+    ALL_DECIDED && !AWAKE(0) && !AWAKE(1) && !AWAKE(N - 1);
     d_step {
         assert(appended == length[1] && appended == length[N - 1]);
         assert(over[0] == USES && over[T] == USES && over[(N - 1) * T + 1] == USES);
