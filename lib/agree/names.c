@@ -454,10 +454,9 @@ bool coordinator_heard(const struct tensor_state *tensor, int rank)
     return false;
 }
 
-bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
+void coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
 {
     struct variant **at = is_named(tensor) ? &tensor->tally->variants : NULL;
-    bool any = false;
 
     while (at != NULL && *at != NULL) {
         struct variant *variant = *at;
@@ -469,9 +468,7 @@ bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
         *at = variant->next;
         tensor->tally->named -= bitset_count(&variant->ranks);
         variant_free(variant);
-        any = true;
     }
-    return any;
 }
 
 bool name_get(struct wire_reader *in, struct name_ref *ref)
