@@ -6,15 +6,24 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 #include "check.h"
+#include "ops/mpi/mpi.h"
 #include "test/batch/reference.h"
+
+/* The shortest messages of a backend; and so many that the window, of 8 in a link, goes round. */
+#define MESSAGE_MIN ((size_t)64)
+#define MESSAGES_MANY 64
 
 void bench_open(struct bench *bench, const struct setup *setup)
 {
     memset(bench, 0, sizeof *bench);
     bench->backend = setup->backend;
-    for (int l = 0; l < OP_LANES; l++) {
+    bench->comm_count = setup->backend == &op_mpi_vendor ? OP_LANES : 1;
+    bench->batches = must_alloc((size_t)OP_SLOTS, sizeof *bench->batches);
+    memset(bench->batches, 0, (size_t)OP_SLOTS * sizeof *bench->batches);
+    for (int l = 0; l < bench->comm_count; l++) {
         CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comms[l]) == MPI_SUCCESS);
         CHECK(MPI_Comm_set_errhandler(bench->comms[l], MPI_ERRORS_RETURN) ==
                 MPI_SUCCESS);
@@ -44,11 +53,13 @@ void bench_open(struct bench *bench, const struct setup *setup)
 
 void bench_close(struct bench *bench)
 {
+    bench_finish(bench, bench->batches, OP_SLOTS);
     bench->backend->close(bench->state);
     config_fini(&bench->config);
-    for (int l = 0; l < OP_LANES; l++) {
+    for (int l = 0; l < bench->comm_count; l++) {
         (void)MPI_Comm_free(&bench->comms[l]);
     }
+    free(bench->batches);
 }
 
 void bench_make(
@@ -96,46 +107,58 @@ static bool has_ended(const struct bench *bench, struct batch *batch, bool *move
     return true;
 }
 
-/* Steps all that have not ended once; the number of those that do now. */
+/* Steps all that have not ended once; the number of those that still have not. */
 static int step_all(
         const struct bench *bench, struct batch *batches, int count, bool *moved)
 {
-    int ended = 0;
+    int live = 0;
 
     for (int i = 0; i < count; i++) {
-        if (batches[i].task != NULL && has_ended(bench, &batches[i], moved)) {
-            ended++;
+        if (batches[i].task != NULL && !has_ended(bench, &batches[i], moved)) {
+            live++;
         }
     }
-    return ended;
+    return live;
 }
 
 void bench_finish(const struct bench *bench, struct batch *batches, int count)
 {
-    int live = count;
+    bool moved = false;
 
-    while (live > 0) {
-        bool moved = false;
-
-        live -= step_all(bench, batches, count, &moved);
+    while (step_all(bench, batches, count, &moved) > 0) {
         if (!moved) {
             (void)sched_yield();
         }
+        moved = false;
     }
 }
 
-void run_one(const struct bench *bench, const struct batch_order *order)
+bool bench_cuts_into_few(const struct bench *bench, size_t bytes)
 {
-    struct batch batch;
+    const struct op_env *env = &bench->env;
+    const size_t message =
+            env->link.message_bytes > 0 ? env->link.message_bytes : env->chunk_bytes;
 
-    bench_make(bench, &batch, order);
-    bench_start(bench, &batch);
-    bench_finish(bench, &batch, 1);
+    return bytes / size_max(message, MESSAGE_MIN) <= MESSAGES_MANY;
+}
+
+void bench_run(const struct bench *bench, const struct batch_order *order)
+{
+    const uint64_t number = order->sequence;
+    struct batch *batch = &bench->batches[number % OP_SLOTS];
+    struct batch_order numbered = *order;
+
+    if (batch->task != NULL) {
+        bench_finish(bench, bench->batches, OP_SLOTS);
+    }
+    numbered.lane = (uint32_t)(number % OP_LANES);
+    numbered.sequence = number / OP_LANES;
+    bench_make(bench, batch, &numbered);
+    bench_start(bench, batch);
 }
 
 void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds)
 {
-    struct batch *batches = must_alloc((size_t)OP_SLOTS, sizeof *batches);
     struct bench bench;
 
     bench_open(&bench, setup);
@@ -143,7 +166,7 @@ void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds)
         for (int i = 0; i < OP_SLOTS; i++) {
             const int lane = (i / OP_INFLIGHT_MAX + bench.rank) % OP_LANES;
             const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
-            struct batch *batch = &batches[(i + bench.rank * 13) % OP_SLOTS];
+            struct batch *batch = &bench.batches[(i + bench.rank * 13) % OP_SLOTS];
             struct batch_order order = make(&bench.world, turn * OP_LANES + lane);
 
             order.sequence = (uint64_t)turn;
@@ -151,8 +174,7 @@ void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds)
             bench_make(&bench, batch, &order);
             bench_start(&bench, batch);
         }
-        bench_finish(&bench, batches, OP_SLOTS);
+        bench_finish(&bench, bench.batches, OP_SLOTS);
     }
     bench_close(&bench);
-    free(batches);
 }

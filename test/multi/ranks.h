@@ -27,7 +27,10 @@ struct bench {
     void *state;
     struct config config;
     struct op_env env;
-    MPI_Comm comms[OP_LANES]; /* duplicates of the world, owned */
+    MPI_Comm comms[OP_LANES]; /* duplicates of the world, owned: as many as it uses */
+    int comm_count;
+    struct batch
+            *batches; /* [OP_SLOTS] owned; those of bench_run() that are in flight */
     int rank;
     int size;
     struct op_set world;
@@ -45,8 +48,14 @@ void bench_start(const struct bench *bench, struct batch *batch);
 tutti_status bench_wait(const struct bench *bench, struct batch *batch);
 /** Steps batches, in the order given, until all are final; checks and frees each. */
 void bench_finish(const struct bench *bench, struct batch *batches, int count);
-/** Makes, runs, checks and frees one batch. */
-void run_one(const struct bench *bench, const struct batch_order *order);
+/** False for what takes so many messages that it goes no other way than with fewer. */
+bool bench_cuts_into_few(const struct bench *bench, size_t bytes);
+/**
+ * Makes and starts batch number order->sequence, which chooses its lane. It ends, and is checked
+ * and freed, when a later one needs its slot, or in bench_close(). Ranks that waited for each
+ * batch would need several turns of each core for it, and on a busy machine a turn takes long.
+ */
+void bench_run(const struct bench *bench, const struct batch_order *order);
 
 /** Order number i of a mix, on a set. */
 typedef struct batch_order (*order_maker)(const struct op_set *set, int i);
