@@ -35,7 +35,8 @@ enum {
     SAMPLE_INTERVAL_NS = 500000,
     SURE_NS = 100000000,
     SAMPLE_COST_SHARE = 32, /* a sample takes at most this part of the time */
-    YIELD_DEAR_NS = 2000000, /* ranks that share a core and wait, too, give it back sooner */
+    YIELD_DEAR_NS =
+            2000000, /* ranks that share a core and wait, too, give it back sooner */
     YIELD_COST_SHARE = 16, /* dear ones take at most this part of the time */
     FILE_TEXT_MAX = 4096,
     AFFINITY_BYTES_MAX = 1 << 17
