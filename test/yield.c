@@ -1,8 +1,8 @@
 /*
  * sched_yield() of all test programs and of what they load, MPI included. Beside busy threads the
- * kernel gives each of them a slice first, and since Linux 6.18 counts the rest of the own slice as
- * used: a yield takes 8 ms, and ranks or threads that wait for each other need thousands. A
- * sleeping thread gets its core when it wakes up, so naps take the place of dear yields.
+ * kernel gives slices to them first: with two of them per core a yield took 8 ms (Linux 6.18), and
+ * ranks or threads that wait for each other need thousands. A sleeping thread gets its core when it
+ * wakes up, so naps take the place of dear yields.
  */
 #include <sched.h>
 #include <stdint.h>
