@@ -27,7 +27,6 @@ struct config {
 #define ENUM(name, def, choices, scope, horovod, help) int name;
 #define TEXT(name, def, scope, horovod, help) char *name;
 #include "base/config.def"
-    struct config_bytes given; /* 1: it was set by config_set() */
 };
 
 /** Number of parameters. */
@@ -132,8 +131,6 @@ tutti_status config_copy(struct config *to, const struct config *from);
  */
 tutti_status config_set(
         struct config *config, const char *name, const char *text, const char *origin);
-/** True when config_set() has set it, even to its default. */
-bool config_is_given(const struct config *config, const char *name);
 /** Writes a value as text; false when it does not fit. */
 bool config_format(const struct config *config, const struct config_row *row,
         char *text, size_t capacity);

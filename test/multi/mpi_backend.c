@@ -356,7 +356,7 @@ static void test_steady_state_allocates_nothing(void)
 
 static void test_a_failure_to_place_ends_the_batch(void)
 {
-    struct bench bench;
+    struct bench bench = { 0 };
     struct batch_order order = order_of(&bench.world, TUTTI_ALLGATHER, TUTTI_UINT8);
     struct batch batch;
 
@@ -472,7 +472,7 @@ static void check_vendor_result(const struct bench *bench, struct batch_order *o
 /* Integers of any bits; floats whose sums are exact, as the order of them is MPI's. */
 static void test_vendor_reduces_all_that_it_takes(void)
 {
-    struct bench bench;
+    struct bench bench = { 0 };
     struct batch_order order = order_of(&bench.world, TUTTI_ALLREDUCE, TUTTI_UINT8);
     bool means_are_exact;
 
