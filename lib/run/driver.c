@@ -228,12 +228,13 @@ static void be_idle(
     if (waited < spin_ns + YIELD_NS) {
         if (may_spin(idle, now, spin_ns)) {
             spin(idle, now);
-        } else {
-            idle->looked_ns = 0;
-            show_waiting(t);
-            (void)sched_yield();
+            return;
         }
-        return;
+        idle->looked_ns = 0;
+        show_waiting(t);
+        if (cpu_load_yield(idle->load, now)) {
+            return;
+        }
     }
     show_waiting(t);
     sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
