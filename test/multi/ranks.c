@@ -24,6 +24,7 @@ void bench_open(struct bench *bench, const struct setup *setup)
     CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
     bench->batches = must_alloc(BENCH_BATCHES, sizeof *bench->batches);
     memset(bench->batches, 0, BENCH_BATCHES * sizeof *bench->batches);
+    bench->sets = must_alloc(BENCH_BATCHES, sizeof *bench->sets);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     CHECK(bench->size <= BATCH_RANKS_MAX);
@@ -37,10 +38,6 @@ void bench_open(struct bench *bench, const struct setup *setup)
     bench->world = (struct op_set){
         .rank = bench->rank, .size = bench->size, .world_ranks = bench->identity
     };
-    for (int s = 0; s < BENCH_SETS; s++) {
-        bench->worlds[s] = bench->world;
-        bench->worlds[s].id = bench->worlds[s].index = (uint32_t)s;
-    }
     bench->env = (struct op_env){ .config = &bench->config,
         .world_rank = bench->rank,
         .world_size = bench->size,
@@ -57,6 +54,7 @@ void bench_close(struct bench *bench)
     bench->backend->close(bench->state);
     config_fini(&bench->config);
     (void)MPI_Comm_free(&bench->comm);
+    free(bench->sets);
     free(bench->batches);
 }
 
@@ -140,6 +138,15 @@ bool bench_cuts_into_few(const struct bench *bench, size_t bytes)
     return bytes / size_max(message, MESSAGE_MIN) <= MESSAGES_MANY;
 }
 
+/* The same ranks as another set, for the batch in a slot. */
+static const struct op_set *set_of_slot(
+        const struct bench *bench, const struct op_set *set, int slot, int index)
+{
+    bench->sets[slot] = *set;
+    bench->sets[slot].id = bench->sets[slot].index = (uint32_t)index;
+    return &bench->sets[slot];
+}
+
 void bench_run(const struct bench *bench, const struct batch_order *order)
 {
     const uint64_t number = order->sequence;
@@ -149,7 +156,8 @@ void bench_run(const struct bench *bench, const struct batch_order *order)
     if (batch->task != NULL) {
         bench_finish(bench, bench->batches, BENCH_BATCHES);
     }
-    numbered.set = &bench->worlds[number % BENCH_SETS];
+    numbered.set = set_of_slot(bench, order->set, (int)(number % BENCH_BATCHES),
+            (int)(number % BENCH_SETS));
     numbered.sequence = number / BENCH_SETS;
     bench_make(bench, batch, &numbered);
     bench_start(bench, batch);
@@ -166,12 +174,13 @@ void run_at_once(const struct setup *setup, order_maker make, int sets, int roun
         for (int i = 0; i < count; i++) {
             const int set = (i / OP_INFLIGHT_MAX + bench.rank) % sets;
             const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
-            struct batch *batch = &bench.batches[(i + bench.rank * 13) % count];
-            struct batch_order order = make(&bench.worlds[set], turn * sets + set);
+            const int slot = (i + bench.rank * 13) % count;
+            struct batch_order order =
+                    make(set_of_slot(&bench, &bench.world, slot, set), turn * sets + set);
 
             order.sequence = (uint64_t)turn;
-            bench_make(&bench, batch, &order);
-            bench_start(&bench, batch);
+            bench_make(&bench, &bench.batches[slot], &order);
+            bench_start(&bench, &bench.batches[slot]);
         }
         bench_finish(&bench, bench.batches, count);
     }

@@ -35,10 +35,10 @@ struct bench {
     struct op_env env;
     MPI_Comm comm; /* a duplicate of the world's, owned */
     struct batch *batches; /* [BENCH_BATCHES] owned; those of bench_run() in flight */
+    struct op_set *sets; /* [BENCH_BATCHES] owned; of these */
     int rank;
     int size;
     struct op_set world;
-    struct op_set worlds[BENCH_SETS]; /* the same ranks; of bench_run() */
     int identity[BATCH_RANKS_MAX]; /* world ranks of `world` */
 };
 
