@@ -403,6 +403,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
     tensor->passes = true;
+    bitset_fini(&tensor->round.who); /* its rounds are in `bits` from now on */
     if (!bits_add(negotiator, tensor)) {
         return false;
     }

@@ -445,8 +445,7 @@ static bool sees_who_waits(const struct tutti *t)
 
 static void look_who_waits(struct tutti *t, struct background *background)
 {
-    const uint64_t waits =
-            t->peers.board.waits(t->peers.board.state, t->rank);
+    const uint64_t waits = t->peers.board.waits(t->peers.board.state, t->rank);
 
     background->awaited = waits != background->waits;
     background->waits = waits;

@@ -185,8 +185,8 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
             status = show_log(t, set, action);
             break;
         case ACTION_SHOW:
-            t->peers.board.show(t->peers.board.state, &set->op, action->index,
-                    action->shown);
+            t->peers.board.show(
+                    t->peers.board.state, &set->op, action->index, action->shown);
             wake_member(t, set, negotiator->tree.parent);
             break;
         }

@@ -175,8 +175,8 @@ void run_at_once(const struct setup *setup, order_maker make, int sets, int roun
             const int set = (i / OP_INFLIGHT_MAX + bench.rank) % sets;
             const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
             const int slot = (i + bench.rank * 13) % count;
-            struct batch_order order =
-                    make(set_of_slot(&bench, &bench.world, slot, set), turn * sets + set);
+            struct batch_order order = make(
+                    set_of_slot(&bench, &bench.world, slot, set), turn * sets + set);
 
             order.sequence = (uint64_t)turn;
             bench_make(&bench, &bench.batches[slot], &order);
