@@ -1,5 +1,5 @@
 /*
- * Batches as a plan has them, moved by the backend alone.
+ * Batches as the planner makes them, moved by the backend alone.
  */
 #include "bench/exchange.h"
 
@@ -55,14 +55,14 @@ static size_t bytes_of(const struct work *work, size_t tensor)
     return (size_t)work->tensors->tensors[tensor].count * work->pattern.element_bytes;
 }
 
-/* Adds the tensors of a batch to an empty piece; items are in the order of submission. */
+/* Adds the tensors of a batch to an empty piece; `batches` is in the order of submission. */
 static void take_piece(struct piece *piece, const struct work *work,
-        const struct planner_item *items, size_t batch)
+        const size_t *batches, size_t batch)
 {
     for (size_t i = 0; i < work->tensors->count; i++) {
         const size_t tensor = place_to_tensor(work, i);
 
-        if (items[i].batch == batch) {
+        if (batches[i] == batch) {
             piece->tensors[piece->count++] = tensor;
             piece->elements += work->tensors->tensors[tensor].count;
         }
@@ -71,14 +71,14 @@ static void take_piece(struct piece *piece, const struct work *work,
 
 /* Batches become pieces, but for those that move nothing, which no backend takes. */
 static void take_pieces(struct exchange *exchange, const struct work *work,
-        const struct planner_item *items, size_t batches)
+        const size_t *batches, size_t count)
 {
     size_t used = 0;
 
-    for (size_t b = 0; b < batches; b++) {
+    for (size_t b = 0; b < count; b++) {
         struct piece piece = { .tensors = exchange->tensors + used };
 
-        take_piece(&piece, work, items, b);
+        take_piece(&piece, work, batches, b);
         used += piece.count;
         if (piece.elements > 0) {
             exchange->pieces[exchange->piece_count++] = piece;
@@ -89,29 +89,29 @@ static void take_pieces(struct exchange *exchange, const struct work *work,
 static tutti_status lay_out(struct exchange *exchange, const struct work *work)
 {
     const size_t count = work->tensors->count;
-    struct planner_item *items = calloc(count, sizeof *items);
+    const struct meta meta = { .dtype = work->operation.dtype,
+        .op = work->operation.op,
+        .prescale = 1,
+        .postscale = 1 };
+    size_t *batches = calloc(count, sizeof *batches);
     struct planner planner = { .count = 0 };
     tutti_status status = TUTTI_ERR_NO_MEMORY;
-    size_t batches = 0;
 
     exchange->tensors = calloc(count, sizeof *exchange->tensors);
     exchange->pieces = calloc(count, sizeof *exchange->pieces);
-    if (items != NULL && exchange->tensors != NULL && exchange->pieces != NULL) {
-        for (size_t i = 0; i < count; i++) {
-            items[i] = (struct planner_item){ .collective = TUTTI_ALLREDUCE,
-                .meta = { .dtype = work->operation.dtype,
-                        .op = work->operation.op,
-                        .prescale = 1,
-                        .postscale = 1 },
-                .bytes = bytes_of(work, place_to_tensor(work, i)) };
-        }
-        if (planner_plan(&planner, &exchange->limits, items, count, &batches)) {
-            take_pieces(exchange, work, items, batches);
-            status = TUTTI_OK;
+    if (batches != NULL && exchange->tensors != NULL && exchange->pieces != NULL) {
+        status = TUTTI_OK;
+        for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+            batches[i] = planner_add(&planner, &exchange->limits, TUTTI_ALLREDUCE,
+                    &meta, bytes_of(work, place_to_tensor(work, i)), 0);
+            status = batches[i] == SIZE_MAX ? TUTTI_ERR_NO_MEMORY : TUTTI_OK;
         }
     }
+    if (status == TUTTI_OK) {
+        take_pieces(exchange, work, batches, planner.count);
+    }
     planner_fini(&planner);
-    free(items);
+    free(batches);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The bare exchange of an allreduce between hosts: what tutti's data plane does for the
- * batches of a plan, without anything to agree on. No names, no requests, no engine.
+ * The bare exchange of an allreduce between hosts: what tutti's data plane does for
+ * all batches, without anything to agree on. No names, no requests, no engine.
  *
  * It is the same code on the same layout: the core's planner makes batches of all tensors
  * in the order of their submission, with the parameters of the job, and the messages are

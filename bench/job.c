@@ -65,25 +65,19 @@ bool job_prepare(struct job *job, const struct bench_arguments *arguments)
     return opened != 0;
 }
 
-/* The second context: what the first would be without plans, or with another parameter. */
+/* The second context: what the first would be with another parameter. */
 static tutti_status open_slow(struct job *job)
 {
     const char *setting = job->arguments->slow;
-    const char *equals = setting == NULL ? NULL : strchr(setting, '=');
-    char name[64] = "plan";
+    const char *equals = strchr(setting, '=');
+    char name[64];
     tutti_config *config = NULL;
     tutti_status status = tutti_config_create(&config);
 
-    if (setting != NULL) {
-        (void)snprintf(name, sizeof name, "%.*s",
-                equals == NULL ? (int)strlen(setting) : (int)(equals - setting),
-                setting);
-    }
+    (void)snprintf(name, sizeof name, "%.*s",
+            equals == NULL ? (int)strlen(setting) : (int)(equals - setting), setting);
     if (status == TUTTI_OK) {
-        status = tutti_config_set(config, name,
-                setting == NULL          ? "off"
-                        : equals == NULL ? ""
-                                         : equals + 1);
+        status = tutti_config_set(config, name, equals == NULL ? "" : equals + 1);
     }
     if (status == TUTTI_OK) {
         status = tutti_init_mpi(&job->slow, MPI_COMM_WORLD, config);
@@ -218,31 +212,6 @@ void job_sum(double *values, int count)
 void job_maximum(double *values, int count)
 {
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-}
-
-tutti_stats job_stats(tutti *t)
-{
-    tutti_stats stats = { .size = sizeof stats };
-
-    if (tutti_stats_get(t, &stats) != TUTTI_OK) {
-        /* a size of ours is never refused; if it were, nothing would count */
-        stats = (tutti_stats){ .size = sizeof stats };
-    }
-    return stats;
-}
-
-void job_combine_planned(struct bench_planned *planned)
-{
-    double sums[] = { planned->completed, planned->planned, planned->planned_steps,
-        planned->slow_steps };
-
-    job_sum(sums, sizeof sums / sizeof sums[0]);
-    MPI_Allreduce(
-            MPI_IN_PLACE, &planned->plan_exits, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    planned->completed = sums[0];
-    planned->planned = sums[1];
-    planned->planned_steps = sums[2];
-    planned->slow_steps = sums[3];
 }
 
 int64_t job_count_wrong(struct job *job, int64_t wrong)

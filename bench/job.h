@@ -16,7 +16,6 @@
 
 #include "bench/core/arguments.h"
 #include "bench/core/jsonline.h"
-#include "bench/core/planned.h"
 
 struct job {
     const struct bench_arguments *arguments;
@@ -25,7 +24,7 @@ struct job {
     double load_average; /* of rank 0's node over the minute before */
     FILE *json; /* rank 0 only; NULL: no file */
     tutti *t; /* owned */
-    tutti *slow; /* owned; the same ranks without plan mode; NULL: not compared with */
+    tutti *slow; /* owned; the same ranks with --slow; NULL: not compared with */
     int64_t wrong; /* wrong elements of all rows, over all ranks */
     bool left_out; /* what was asked for could not be measured */
 };
@@ -37,7 +36,7 @@ void job_start_mpi(struct job *job, int *argc, char ***argv);
  * ranks and already reported, when the arguments do not fit this job.
  */
 bool job_prepare(struct job *job, const struct bench_arguments *arguments);
-/** Joins the ranks with tutti, a second time with plan=off where that is compared. */
+/** Joins the ranks with tutti, a second time with --slow where that is compared. */
 tutti_status job_open(struct job *job);
 /** Undoes job_open() and closes the file; the status is that of tutti_finalize(). */
 tutti_status job_close(struct job *job);
@@ -59,10 +58,6 @@ void job_combine(const struct job *job, double *values, int count);
 void job_sum(double *values, int count);
 /** Replaces values by the largest over all ranks. */
 void job_maximum(double *values, int count);
-/** Reads the counters of a context. */
-tutti_stats job_stats(tutti *t);
-/** Combines what plans did on all ranks: sums, and the most that a rank left plans. */
-void job_combine_planned(struct bench_planned *planned);
 /** Adds counts of wrong elements over all ranks, remembers and returns them. */
 int64_t job_count_wrong(struct job *job, int64_t wrong);
 /** True when every node has twice this much memory for each of its ranks. */

@@ -10,16 +10,16 @@
 
 static void print_head(int compare)
 {
-    (void)printf("# %11s %8s %10s %10s %10s %7s %7s", "size", "complete", "min",
-            "median", "p99", "#wrong", "planned");
+    (void)printf("# %11s %8s %10s %10s %10s %7s", "size", "complete", "min", "median",
+            "p99", "#wrong");
     for (const struct rival *r = rivals; r->name != NULL; r++) {
         if ((compare & r->compare) != 0) {
             (void)printf(" %10s %10s %10s   tutti / %s (min..max)", r->title, "median",
                     "p99", r->name);
         }
     }
-    (void)printf("\n# %11s %8s %10s %10s %10s %7s %7s", "(B)", "", "(us)", "(us)",
-            "(us)", "", "");
+    (void)printf(
+            "\n# %11s %8s %10s %10s %10s %7s", "(B)", "", "(us)", "(us)", "(us)", "");
     for (const struct rival *r = rivals; r->name != NULL; r++) {
         if ((compare & r->compare) != 0) {
             (void)printf(" %10s %10s %10s   %8s%*s           ", "min (us)", "(us)",
@@ -42,12 +42,10 @@ static void print_row(
         const struct work *work, uint64_t bytes, const struct measurement *result)
 {
     const struct side_result *own = &result->side[SIDE_TUTTI];
-    char planned[BENCH_PLANNED_TEXT_MAX];
 
-    bench_planned_text(&result->planned, planned);
-    (void)printf("  %11" PRIu64 " %8s %10.2f %10.2f %10.2f %7" PRId64 " %7s", bytes,
+    (void)printf("  %11" PRIu64 " %8s %10.2f %10.2f %10.2f %7" PRId64, bytes,
             bench_complete_name(work->complete), own->min, own->typical, own->p99,
-            own->wrong, planned);
+            own->wrong);
     for (const struct rival *r = rivals; r->name != NULL; r++) {
         print_compared(&result->side[r->side]);
     }

@@ -47,14 +47,12 @@ struct series {
     double *p99; /* owned */
     double *own; /* owned; means of this rank */
     double min; /* over all rounds so far */
-    struct bench_planned
-            planned; /* in the timed steps of this rank so far; tutti's only */
 };
 
 /* What is measured beside tutti and has buffers of its own. Zeroed is none. */
 struct companions {
     struct work mapped; /* for the limit */
-    struct work slow; /* for tutti without plans */
+    struct work slow; /* for tutti with --slow */
     struct work waiting; /* for tutti with waits; borrowed buffers */
     struct exchange *exchange; /* on tutti's buffers; owned */
     struct private_sum *private_sum; /* likewise */
@@ -87,9 +85,7 @@ struct effort effort_for(const struct job *job, uint64_t bytes)
 static tutti_status time_steps(
         const struct effort *effort, struct series *series, double *samples)
 {
-    const tutti_stats before = job_stats(series->work->t);
     tutti_status status = TUTTI_OK;
-    tutti_stats after;
 
     for (int i = 0; i < effort->iterations && status == TUTTI_OK; i++) {
         const double start = bench_now_us();
@@ -100,8 +96,6 @@ static tutti_status time_steps(
         end = series->work->ended_us > 0 ? series->work->ended_us : bench_now_us();
         samples[i] = (end - start) / effort->operations;
     }
-    after = job_stats(series->work->t);
-    bench_planned_add(&series->planned, &before, &after);
     return status;
 }
 
@@ -302,8 +296,6 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
     if (status == TUTTI_OK) {
         noise_end(&made.noise, job);
         conclude(sides, count, storage, rounds, &made);
-        made.planned = sides[0].planned;
-        job_combine_planned(&made.planned);
     }
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
         status = check_side(&sides[i], &made.side[sides[i].side].wrong);
@@ -548,7 +540,6 @@ void measure_to_json(struct bench_json *json, const struct work *work,
             companion_to_json(json, r->name, &result->side[r->side], own);
         }
     }
-    bench_planned_to_json(json, &result->planned);
     bench_json_number(json, "other_cores", result->noise.cores);
     if (doubt(result, doubts)) {
         bench_json_text(json, "noise", doubts);

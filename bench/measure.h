@@ -68,7 +68,6 @@ struct side_result {
 struct measurement {
     struct side_result side[SIDE_COUNT]; /* tutti's is always there */
     struct noise noise; /* while all sides were measured */
-    struct bench_planned planned; /* in tutti's timed steps, of all ranks */
 };
 
 /** The effort for so many bytes per step, as the arguments ask. */

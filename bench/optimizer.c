@@ -1,8 +1,8 @@
 /*
  * bench-optimizer: what a step of AdamW takes, separate from the reduction, fused with it, and sharded.
  *
- * The gradients of a network are all ready at once, last layer first. Every side has a context,
- * and so a plan, of its own, with values and gradients in memory of tutti_alloc(). The sides take
+ * The gradients of a network are all ready at once, last layer first. Every side has a context
+ * of its own, with values and gradients in memory of tutti_alloc(). The sides take
  * turns; a row has the median over the rounds, the slowest rank counting.
  */
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "bench/core/workloads.h"
 
 enum {
-    WARMUP = 6, /* steps of each side, until its plan is used */
+    WARMUP = 6, /* steps of each side, until they take equally long */
     STEPS = 2, /* of a side in a round */
     SIDES = 3
 };

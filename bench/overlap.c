@@ -7,7 +7,7 @@
  * a fixed amount of arithmetic. Exposed communication is what the step takes beyond the
  * pass alone: beyond T, or beyond the same arithmetic measured by itself. Both are
  * compared with the same tensors submitted at once beside nothing else, and, when asked,
- * with the same step in tutti without plans.
+ * with the same step in tutti with another parameter.
  *
  * Arithmetic takes longer or shorter from one moment to the next, by more than is to be
  * measured. So the phases follow each other within an iteration, and it is within an
@@ -27,7 +27,7 @@
 enum phase {
     PHASE_OVERLAPPED,
     PHASE_UNOVERLAPPED,
-    PHASE_SLOW, /* overlapped, without plans; when that is compared */
+    PHASE_SLOW, /* overlapped, with --slow; when that is compared */
     PHASE_ALONE, /* cpu only */
     PHASE_COUNT
 };
@@ -37,7 +37,6 @@ struct overlap {
     struct work slow; /* for PHASE_SLOW; zeroed when there is none */
     enum phase phases[PHASE_COUNT]; /* those there are */
     int phase_count;
-    struct bench_planned planned; /* in the overlapped steps of this rank */
     size_t layers;
     bool on_cpu;
     double pass_us; /* device: T */
@@ -54,8 +53,8 @@ enum figure {
     FIGURE_EXPOSED, /* step - pass alone */
     FIGURE_EXPOSED_RATIO, /* exposed / unoverlapped */
     FIGURE_SLOWDOWN, /* arithmetic in the step / alone; cpu only */
-    FIGURE_SLOW, /* the step without plans */
-    FIGURE_VS_SLOW, /* step / the step without plans */
+    FIGURE_SLOW, /* the step with --slow */
+    FIGURE_VS_SLOW, /* step / the step with --slow */
     FIGURE_COUNT
 };
 
@@ -146,7 +145,6 @@ static double *series(const struct table *table, enum figure figure)
 static tutti_status run_phase(
         struct overlap *overlap, enum phase phase, double times[2])
 {
-    const tutti_stats before = job_stats(overlap->work.t);
     double start;
     tutti_status status;
 
@@ -155,11 +153,6 @@ static tutti_status run_phase(
     status = step(overlap, phase);
     times[0] = bench_now_us() - start;
     times[1] = overlap->arithmetic_us;
-    if (phase == PHASE_OVERLAPPED) {
-        const tutti_stats after = job_stats(overlap->work.t);
-
-        bench_planned_add(&overlap->planned, &before, &after);
-    }
     if (status == TUTTI_OK) {
         job_combine(overlap->work.job, times, 2);
     }
@@ -253,7 +246,6 @@ struct figures {
     struct bench_summary slowdown; /* cpu only */
     double slow; /* where it is compared */
     struct bench_summary vs_slow; /* where it is compared */
-    struct bench_planned planned; /* of all ranks */
     int64_t wrong, slow_wrong; /* -1: not checked */
 };
 
@@ -280,9 +272,6 @@ static struct figures conclude(const struct table *rounds)
 
 static void print_figures(const struct overlap *overlap, const struct figures *figures)
 {
-    char planned[BENCH_PLANNED_TEXT_MAX];
-
-    bench_planned_text(&figures->planned, planned);
     (void)printf("  %-28s %11.3f ms\n", "step", figures->step / 1e3);
     (void)printf("  %-28s %11.3f ms\n", "communication, unoverlapped",
             figures->unoverlapped / 1e3);
@@ -298,11 +287,9 @@ static void print_figures(const struct overlap *overlap, const struct figures *f
     }
     if (compares_slow(overlap)) {
         (void)printf("  %-28s %11.3f ms   tutti / slow %.3f (%.3f..%.3f)\n",
-                "step without plans", figures->slow / 1e3, figures->vs_slow.median,
+                "step with --slow", figures->slow / 1e3, figures->vs_slow.median,
                 figures->vs_slow.min, figures->vs_slow.max);
     }
-    (void)printf("  %-28s %11s      left %.0f times\n", "operations planned", planned,
-            figures->planned.plan_exits);
     (void)printf("  %-28s %11lld\n", "#wrong", (long long)figures->wrong);
 }
 
@@ -362,7 +349,6 @@ static void report(
         arithmetic_to_json(&json, figures);
     }
     slow_to_json(&json, overlap, figures);
-    bench_planned_to_json(&json, &figures->planned);
     job_row_write(job, &json);
 }
 
@@ -393,8 +379,6 @@ static tutti_status finish(struct overlap *overlap, const struct table *rounds,
         status = check(overlap, &overlap->slow, PHASE_SLOW, &figures.slow_wrong);
     }
     if (status == TUTTI_OK) {
-        figures.planned = overlap->planned;
-        job_combine_planned(&figures.planned);
         report(overlap, iterations->length, &figures);
     }
     return status;

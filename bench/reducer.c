@@ -1,8 +1,8 @@
 /*
  * bench-reducer: what a step of a reducer takes beside tensors that are submitted by hand.
  *
- * The gradients of a network, all ready at once, last layer first; every side has a context, and
- * so a plan, of its own, and gradients in memory of tutti_alloc(). The sides take turns; a row has
+ * The gradients of a network, all ready at once, last layer first; every side has a context
+ * of its own, and gradients in memory of tutti_alloc(). The sides take turns; a row has
  * the median over the rounds, the slowest rank counting. Start it with tuttirun or mpirun.
  */
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include "bench/core/workloads.h"
 
 enum {
-    WARMUP = 10, /* steps of each side, until its plan is used */
+    WARMUP = 10, /* steps of each side, until they take equally long */
     STEPS = 3, /* of a side in a round                       */
     PASSES_MAX = 8
 };

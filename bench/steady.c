@@ -62,11 +62,10 @@ static tutti_status run_steps(struct work *work, int steps)
 }
 
 static void report(const struct work *work, int steps, double step_us,
-        const double sum[ACCOUNT_COUNT], const struct bench_planned *planned)
+        const double sum[ACCOUNT_COUNT])
 {
     const struct job *job = work->job;
     const bool counted = allocations_now().by_tutti >= 0;
-    char share[BENCH_PLANNED_TEXT_MAX];
     struct bench_json json;
 
     job_row_start(job, &json);
@@ -81,7 +80,6 @@ static void report(const struct work *work, int steps, double step_us,
             bench_json_number(&json, accounts[i].key, sum[i]);
         }
     }
-    bench_planned_to_json(&json, planned);
     job_row_write(job, &json);
     if (job->rank != 0) {
         return;
@@ -95,9 +93,7 @@ static void report(const struct work *work, int steps, double step_us,
                     sum[i] / steps);
         }
     }
-    bench_planned_text(planned, share);
     (void)printf("  %-28s %12s %12.3f ms\n", "time", "", step_us / 1e3);
-    (void)printf("  %-28s %12s %12s\n", "operations planned", "", share);
 }
 
 static tutti_status watch(struct work *work)
@@ -109,9 +105,6 @@ static tutti_status watch(struct work *work)
     double after[ACCOUNT_COUNT];
     double took_us;
     tutti_status status = run_steps(work, warmup);
-    struct bench_planned planned = { .completed = 0 };
-    const tutti_stats stats_before = job_stats(work->t);
-    tutti_stats stats_after;
 
     allocations_count();
     read_accounts(before);
@@ -121,8 +114,6 @@ static tutti_status watch(struct work *work)
     }
     took_us += bench_now_us();
     read_accounts(after);
-    stats_after = job_stats(work->t);
-    bench_planned_add(&planned, &stats_before, &stats_after);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -132,8 +123,7 @@ static tutti_status watch(struct work *work)
     took_us /= steps;
     job_sum(after, ACCOUNT_COUNT);
     job_combine(work->job, &took_us, 1);
-    job_combine_planned(&planned);
-    report(work, steps, took_us, after, &planned);
+    report(work, steps, took_us, after);
     return TUTTI_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bench/core/arithmetic.h"
+#include "bench/core/program.h"
 #include "bench/workload.h"
 
 enum {
@@ -28,18 +29,11 @@ struct scalar {
     tutti_request request;
 };
 
-/* What steps find out; the sides of a comparison take turns, so they share it. */
-struct findings {
-    int64_t wrong; /* averages of scalars */
-    double counted; /* steps of the context that has plans, after the warm-up */
-    double planned; /* of them, those whose gradients were all planned */
-};
-
 /* What the steps need. */
 struct training_program {
     double pass_us; /* T */
     size_t layers;
-    struct findings *findings;
+    int64_t *wrong; /* averages of scalars; the sides of a comparison share it */
 };
 
 /* Occupies the core, as a backward pass does. */
@@ -78,7 +72,7 @@ static tutti_status wait_scalar(
         return job_failed(work->job, status, name);
     }
     if (!(fabsf(scalar->value - scalar->expected) <= 1e-4F * scalar->expected)) {
-        program->findings->wrong++;
+        (*program->wrong)++;
     }
     return TUTTI_OK;
 }
@@ -158,23 +152,9 @@ static tutti_status run_micro_step(const struct work *work)
     return status == TUTTI_OK ? wait_scalar(work, &loss, name) : status;
 }
 
-/* Whether all gradients of a step were planned, and nothing else is asked. */
-static void count_step(
-        const struct work *work, const tutti_stats *before, const tutti_stats *after)
-{
-    const struct training_program *program = work->program;
-
-    if (work->t == work->job->t && work->steps > WARMUP_STEPS) {
-        program->findings->counted++;
-        program->findings->planned +=
-                after->planned - before->planned >= work->tensors->count;
-    }
-}
-
 /* The loss is on its way during the backward pass. */
 static tutti_status run_gradients(struct work *work)
 {
-    const tutti_stats before = job_stats(work->t);
     struct scalar loss;
     char name[NAME_MAX];
     tutti_status status;
@@ -185,13 +165,7 @@ static tutti_status run_gradients(struct work *work)
     if (status == TUTTI_OK) {
         status = run_backward(work);
     }
-    if (status == TUTTI_OK) {
-        const tutti_stats after = job_stats(work->t);
-
-        count_step(work, &before, &after);
-        status = wait_scalar(work, &loss, name);
-    }
-    return status;
+    return status == TUTTI_OK ? wait_scalar(work, &loss, name) : status;
 }
 
 static tutti_status step_trainer(struct work *work)
@@ -221,27 +195,16 @@ static tutti_status step_trainer(struct work *work)
 
 /* ---------------------------------------------------------------- report */
 
-/* Of all ranks; NaN when no step was counted. */
-static double share_of_steps(const struct findings *findings)
-{
-    double sums[] = { findings->planned, findings->counted };
-
-    job_sum(sums, 2);
-    return sums[1] > 0 ? sums[0] / sums[1] : NAN;
-}
-
-static void print_figures(const struct measurement *result, double share)
+static void print_figures(const struct measurement *result)
 {
     const struct side_result *own = &result->side[SIDE_TUTTI];
     const struct side_result *slow = &result->side[SIDE_SLOW];
     const struct side_result *wait = &result->side[SIDE_WAIT];
-    char planned[BENCH_PLANNED_TEXT_MAX];
 
-    bench_planned_text(&result->planned, planned);
     (void)printf("  %-28s %11.3f ms\n", "step", own->typical / 1e3);
     if (slow->measured) {
         (void)printf("  %-28s %11.3f ms   tutti / slow %.3f (%.3f..%.3f)\n",
-                "step without plans", slow->typical / 1e3, slow->ratio.median,
+                "step with --slow", slow->typical / 1e3, slow->ratio.median,
                 slow->ratio.min, slow->ratio.max);
     }
     if (wait->measured) {
@@ -253,14 +216,11 @@ static void print_figures(const struct measurement *result, double share)
     if (wait->measured) {
         (void)printf("   where it is waited for %.3f ms", wait->tail / 1e3);
     }
-    (void)printf("\n  %-28s %11.3f\n", "training steps planned", share);
-    (void)printf("  %-28s %11s      left %.0f times\n", "operations planned", planned,
-            result->planned.plan_exits);
-    (void)printf("  %-28s %11lld\n", "#wrong", (long long)own->wrong);
+    (void)printf("\n  %-28s %11lld\n", "#wrong", (long long)own->wrong);
 }
 
 static void report(const struct work *work, const struct effort *effort,
-        const struct measurement *result, double share)
+        const struct measurement *result)
 {
     const struct job *job = work->job;
     struct bench_json json;
@@ -270,14 +230,13 @@ static void report(const struct work *work, const struct effort *effort,
     bench_json_text(&json, "gradients", work->tensors->name);
     bench_json_number(&json, "backward_ms", job->arguments->backward_ms);
     measure_to_json(&json, work, effort, result);
-    bench_json_number(&json, "training_planned", share);
     bench_json_number(&json, "tail_us", result->side[SIDE_TUTTI].tail);
     if (result->side[SIDE_WAIT].measured) {
         bench_json_number(&json, "wait_tail_us", result->side[SIDE_WAIT].tail);
     }
     job_row_write(job, &json);
     if (job->rank == 0) {
-        print_figures(result, share);
+        print_figures(result);
     }
 }
 
@@ -297,32 +256,33 @@ static struct effort training_effort(const struct job *job)
     return effort;
 }
 
-static tutti_status measure_training(struct work *work, const struct findings *findings)
+static tutti_status measure_training(struct work *work)
 {
+    const struct training_program *program = work->program;
     struct job *job = work->job;
     struct effort effort = training_effort(job);
     struct measurement result;
     tutti_status status = measure(work, &effort, &result);
 
     if (status == TUTTI_OK) {
-        const int64_t wrong = job_count_wrong(job, findings->wrong);
+        const int64_t wrong = job_count_wrong(job, *program->wrong);
 
         /* scalars are always checked; -1 says that the gradients were not */
         if (job->arguments->checks > 0) {
             result.side[SIDE_TUTTI].wrong += wrong;
         }
-        report(work, &effort, &result, share_of_steps(findings));
+        report(work, &effort, &result);
     }
     return status;
 }
 
 static tutti_status run_tensors(struct job *job, const struct bench_workload *tensors)
 {
-    struct findings findings = { .wrong = 0 };
+    int64_t wrong = 0;
     const struct training_program program = {
         .pass_us = job->arguments->backward_ms * 1e3,
         .layers = bench_workload_layers(tensors),
-        .findings = &findings,
+        .wrong = &wrong,
     };
     struct work work;
     tutti_status status;
@@ -338,7 +298,7 @@ static tutti_status run_tensors(struct job *job, const struct bench_workload *te
     if (status == TUTTI_OK) {
         work.step = step_trainer;
         work.program = &program;
-        status = measure_training(&work, &findings);
+        status = measure_training(&work);
         work_close(&work);
     }
     return status;

@@ -391,25 +391,6 @@ unsigned char *work_output(const struct work *work, size_t index)
                                                               : 0);
 }
 
-/* The elements of a tensor that take part in this step. */
-static uint64_t count_now(const struct work *work, size_t index)
-{
-    const struct work_exception *exception = &work->exception;
-
-    return exception->exists && exception->tensor == index
-            ? exception->count
-            : work->tensors->tensors[index].count;
-}
-
-static const char *name_now(const struct work *work, size_t index)
-{
-    const struct work_exception *exception = &work->exception;
-
-    return exception->exists && exception->tensor == index
-            ? exception->name
-            : work->tensors->tensors[index].name;
-}
-
 /* A callback of tutti. */
 static void take_news(void *user, tutti_status status, const char *message)
 {
@@ -439,8 +420,8 @@ static tutti_status submit_named(struct work *work, size_t index,
         const tutti_options *options, tutti_request *request)
 {
     const struct bench_operation *how = &work->operation;
-    const char *name = name_now(work, index);
-    int64_t count = (int64_t)count_now(work, index);
+    const char *name = work->tensors->tensors[index].name;
+    int64_t count = (int64_t)work->tensors->tensors[index].count;
     int64_t part = (int64_t)work_part(work, index);
     const void *input = work_input(work, index);
     void *output = work_output(work, index);
@@ -479,7 +460,6 @@ static tutti_status submit_named(struct work *work, size_t index,
 
 static tutti_status submit_one(struct work *work, size_t index, tutti_request *request)
 {
-    const struct work_exception *exception = &work->exception;
     const bool calls = work->complete == BENCH_BY_CALLBACK;
     tutti_callback callback = calls ? take_news : NULL;
     tutti_options options;
@@ -489,7 +469,7 @@ static tutti_status submit_one(struct work *work, size_t index, tutti_request *r
         expect_news(work->news, 1);
         request = NULL;
     }
-    if (work->ids == NULL || (exception->exists && exception->tensor == index)) {
+    if (work->ids == NULL) {
         tutti_options_default(&options);
         options.step = work->uses[index]++;
         options.callback = callback;
@@ -517,13 +497,6 @@ tutti_status work_submit(struct work *work, size_t from, size_t to)
         }
     }
     return TUTTI_OK;
-}
-
-tutti_status work_wait_one(struct work *work, size_t place)
-{
-    tutti_status status = tutti_wait(work->t, &work->requests[place], TUTTI_FOREVER);
-
-    return status == TUTTI_OK ? TUTTI_OK : job_failed(work->job, status, "waiting");
 }
 
 /* Sleeps, as a program does that has left everything to its callbacks. */
@@ -624,27 +597,14 @@ void work_fill(struct work *work)
     on_all_buffers(work, fill);
 }
 
-/* Of what took no part in the step: in place it must still be the input. */
-static uint64_t count_changed(const struct work *work, size_t index)
-{
-    const uint64_t from = count_now(work, index);
-    struct bench_pattern pattern = work->pattern;
-
-    bench_pattern_expect_input_of(
-            &pattern, &work->operation, work->job->rank, work->job->size);
-    return bench_pattern_count_wrong(&pattern,
-            work->outputs[index] + from * pattern.element_bytes,
-            work->tensors->tensors[index].count - from, index + from);
-}
-
 /* Of an output that was reduced or comes from the root. */
 static uint64_t count_wrong(const struct work *work, size_t index)
 {
     uint64_t part = work_part(work, index);
 
     if (!bench_output_is_part(work->operation.collective)) {
-        return bench_pattern_count_wrong(
-                &work->pattern, work->outputs[index], count_now(work, index), index);
+        return bench_pattern_count_wrong(&work->pattern, work->outputs[index],
+                work->tensors->tensors[index].count, index);
     }
     return bench_pattern_count_wrong(&work->pattern,
             work->result_in_front ? work->outputs[index] : work_output(work, index),
@@ -682,9 +642,6 @@ int64_t work_count_wrong(const struct work *work)
 
     for (size_t i = 0; i < work->tensors->count && !elsewhere; i++) {
         wrong += from_all ? count_wrong_parts(work, i) : count_wrong(work, i);
-    }
-    if (work->exception.exists) {
-        wrong += count_changed(work, work->exception.tensor);
     }
     return (int64_t)wrong;
 }

@@ -33,14 +33,6 @@ struct private_sum;
 /** Does the collective on all tensors once. */
 typedef tutti_status (*work_step)(struct work *work);
 
-/** A tensor that a step does otherwise than the workload says. */
-struct work_exception {
-    bool exists;
-    size_t tensor;
-    uint64_t count; /* elements that take part, at most the tensor's */
-    const char *name; /* NULL: it is left out, and none take part */
-};
-
 /** What callbacks tell the thread that submitted, which sleeps meanwhile. */
 struct work_news {
     pthread_mutex_t lock; /* of the following */
@@ -64,7 +56,6 @@ struct work {
     const void *program; /* of another step: what it needs; borrowed */
     uint64_t steps; /* of another step: how many it has done */
     double tail_us; /* of another step: what it has waited after backward passes, in all */
-    struct work_exception exception; /* of the last step, and of the next submission */
     bool in_place; /* inputs and outputs are the same */
     bool alternates; /* in place, in the one or the other of `owned` */
     bool result_in_front; /* the last step put this rank's part in front of the others */
@@ -119,8 +110,6 @@ void work_fill(struct work *work);
 int64_t work_count_wrong(const struct work *work);
 /** Submits tensors `from` to `to` - 1 counted from the back. */
 tutti_status work_submit(struct work *work, size_t from, size_t to);
-/** Waits for the tensor that is the place-th from the back, counted from 0. */
-tutti_status work_wait_one(struct work *work, size_t place);
 /** Waits, as work->complete says, for everything that was submitted. */
 tutti_status work_wait(struct work *work);
 /** The same work, step and buffers, borrowed, with tutti_wait_all(); not to be closed. */
@@ -145,7 +134,7 @@ tutti_status work_step_copy(struct work *work);
 /** By process_vm_readv(): bytes that a rank needs of another are copied once. */
 tutti_status work_step_cma(struct work *work);
 
-/** The data plane alone moves the batches of a plan; see exchange.h. */
+/** The data plane alone moves the batches; see exchange.h. */
 tutti_status work_step_exchange(struct work *work);
 
 /**

@@ -1,27 +1,25 @@
 /*
  * workload: the gradients of a network, all submitted in reverse order, then waited
- * for; the other kinds of steps are in adversarial.c and trainer.c.
+ * for; those of a training loop are in trainer.c.
  */
 #include "bench/workload.h"
 
 #include <string.h>
 
 #include "bench/commands.h"
-#include "bench/core/program.h"
 
 static void print_head(int compare)
 {
-    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s", "workload",
-            "tensors", "MB", "complete", "min", "median", "p99", "#wrong", "planned",
-            "exits");
+    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s", "workload", "tensors", "MB",
+            "complete", "min", "median", "p99", "#wrong");
     for (const struct rival *r = rivals; r->name != NULL; r++) {
         if ((compare & r->compare) != 0) {
             (void)printf(
                     " %11s %11s   tutti / %s (min..max)", r->title, "p99", r->name);
         }
     }
-    (void)printf("\n# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s", "", "", "", "",
-            "(ms)", "(ms)", "(ms)", "", "", "");
+    (void)printf("\n# %-17s %8s %10s %8s %11s %11s %11s %7s", "", "", "", "", "(ms)",
+            "(ms)", "(ms)", "");
     for (const struct rival *r = rivals; r->name != NULL; r++) {
         if ((compare & r->compare) != 0) {
             (void)printf(" %11s %11s   %8s%*s           ", "(ms)", "(ms)", "",
@@ -43,14 +41,12 @@ static void print_row(const struct work *work, const struct measurement *result)
 {
     const struct bench_workload *tensors = work->tensors;
     const struct side_result *own = &result->side[SIDE_TUTTI];
-    char planned[BENCH_PLANNED_TEXT_MAX];
 
-    bench_planned_text(&result->planned, planned);
-    (void)printf("  %-17s %8zu %10.2f %8s %11.3f %11.3f %11.3f %7lld %7s %7.0f",
-            tensors->name, tensors->count,
+    (void)printf("  %-17s %8zu %10.2f %8s %11.3f %11.3f %11.3f %7lld", tensors->name,
+            tensors->count,
             (double)tensors->elements * (double)work->pattern.element_bytes / 1e6,
             bench_complete_name(work->complete), own->min / 1e3, own->typical / 1e3,
-            own->p99 / 1e3, (long long)own->wrong, planned, result->planned.plan_exits);
+            own->p99 / 1e3, (long long)own->wrong);
     for (const struct rival *r = rivals; r->name != NULL; r++) {
         print_compared(&result->side[r->side]);
     }
@@ -58,7 +54,7 @@ static void print_row(const struct work *work, const struct measurement *result)
     (void)fflush(stdout);
 }
 
-tutti_status workload_measure(struct work *work)
+static tutti_status measure_work(struct work *work)
 {
     struct job *job = work->job;
     const struct bench_workload *tensors = work->tensors;
@@ -68,14 +64,10 @@ tutti_status workload_measure(struct work *work)
     struct bench_json json;
     tutti_status status;
 
-    effort.settle &= work->step == work_step_tutti; /* not adversaries */
     status = measure(work, &effort, &result);
     if (status == TUTTI_OK) {
         job_row_start(job, &json);
         bench_json_text(&json, "workload", tensors->name);
-        if (work->step != work_step_tutti) {
-            bench_json_integer(&json, "hold", job->arguments->hold);
-        }
         measure_to_json(&json, work, &effort, &result);
         job_row_write(job, &json);
         if (job->rank == 0) {
@@ -93,7 +85,7 @@ static tutti_status measure_tensors(
     tutti_status status = work_open(&work, job, tensors, true);
 
     if (status == TUTTI_OK) {
-        status = workload_measure(&work);
+        status = measure_work(&work);
         work_close(&work);
     }
     return status;
@@ -127,39 +119,18 @@ static tutti_status run_networks(struct job *job)
     return status;
 }
 
-static tutti_status run_adversaries(struct job *job)
-{
-    tutti_status status = TUTTI_OK;
-
-    for (int i = 0; i < BENCH_ADVERSARIES && status == TUTTI_OK; i++) {
-        status = workload_adversarial(job, (enum bench_adversary)i);
-    }
-    return status;
-}
-
-static void print_heads(const struct job *job, const char *what)
-{
-    job_print_head(job, what);
-    if (job->rank == 0) {
-        print_head(job->arguments->compare);
-    }
-}
-
 tutti_status run_workload(struct job *job)
 {
     const char *name = job->arguments->name;
-    enum bench_adversary adversary;
-    const bool one = bench_adversary_find(name, &adversary);
 
     if (strcmp(name, "trainer") == 0) {
         return workload_trainer(job);
     }
-    if (one || strcmp(name, "adversarial") == 0) {
-        print_heads(job, "steps that depart from every plan; time per step");
-        return one ? workload_adversarial(job, adversary) : run_adversaries(job);
-    }
-    print_heads(job,
+    job_print_head(job,
             "all tensors submitted in reverse order; time until the last is over, per "
             "step");
+    if (job->rank == 0) {
+        print_head(job->arguments->compare);
+    }
     return strcmp(name, "all") == 0 ? run_networks(job) : run_network(job, name);
 }

@@ -1,10 +1,11 @@
 /* order.pml: the launch order of device batches (lib/device/tickets.h).
  *
  * Rank 0 is the sequencer, and the tree of the world is 0 -> 1 -> 2. The world has the batches
- * W0 in lane 0 and W1 in lane 1; C is the creation of the set B = {1, 2}, of which B0 is a
- * batch. Each rank reads in its own time what is agreed on, lane by lane, and launches when
- * the ticket is first: it puts the batch at the end of the queue of its device. There a
- * collective runs when it is at the head of the queues of all that take part.
+ * W0 and W1; C is the creation of the set B = {1, 2}, of which B0 is a batch. The world's log
+ * has what all have submitted, in any order, but W0 before W1. Each rank reads in its own time
+ * what is agreed on, set by set, and launches when the ticket is first: it
+ * puts the batch at the end of the queue of its device. There a collective runs when it is at
+ * the head of the queues of all that take part.
  *
  * A rank with nothing pending sleeps, unless it may be asked or is owed a ticket.
  *
@@ -35,18 +36,15 @@
 
 #ifdef JOIN
 #define COUNTS_ONLY(r, o) (r == 1 && o == W0)
-#define LOGGED(i) (i == 0 -> W0 : (i == 1 -> J : C))
-#define LOG_LENGTH 3
+#define BEFORE(o) (o == W0 -> 0 : (o == J -> BIT(W0) : BIT(J)))
 #define FIRST_OPS(r) (r == 1 -> BIT(J) : BIT(W0) | BIT(J))
 #else
 #define COUNTS_ONLY(r, o) false
 #ifdef LATE
-#define LOGGED(i) C
-#define LOG_LENGTH 1
+#define BEFORE(o) 0
 #define FIRST_OPS(r) 0
 #else
-#define LOGGED(i) (i == 0 -> W0 : C)
-#define LOG_LENGTH 2
+#define BEFORE(o) (o == W1 -> BIT(W0) : 0)
 #define FIRST_OPS(r) (BIT(W0) | BIT(W1))
 #endif
 #endif
@@ -59,8 +57,10 @@
 byte submitted[OPS]; /* by whom */
 byte pending[N];     /* submitted here, and not over */
 byte queued[N];      /* batches read, and not launched */
-byte logged[N];      /* read of lane 0 of the world */
-bool read1[N], readb[N]; /* W1, B0 */
+byte log[3], length; /* of the world */
+byte decided;        /* what is in it */
+byte logged[N];      /* read of it */
+bool readb[N];       /* B0 */
 bool knows[N];       /* set B */
 bool direct[N];      /* tickets come straight */
 bool waits[N], leaving[N];
@@ -162,8 +162,8 @@ inline take(o) {
 #define IS_HERE (first[r] < last[r] && (!IS_OF_B(O) || knows[r]))
 #define IS_MINE (MEMBERS(O) & BIT(r))
 #define MEETS ((TICKET & TOKEN) && !met[r] && IS_MINE)
-#ifdef BUG_ANY_LANE
-#define MATCHES(o) (O == o || O + o == W0 + W1)
+#ifdef BUG_ANY_SET
+#define MATCHES(o) (O == o || O == B0 || o == B0)
 #else
 #define MATCHES(o) (O == o)
 #endif
@@ -214,14 +214,31 @@ inline launch(o) {
 
 #define AGREED(o) (submitted[o] == MEMBERS(o))
 
+#define DECIDE(o) \
+    :: d_step { AGREED(o) && !(decided & BIT(o)) && !(BEFORE(o) & ~decided) -> \
+        log[length] = o; \
+        length++; \
+        decided = decided | BIT(o) }
+
+proctype Coordinator()
+{
+end:
+    do
+    DECIDE(W0)
+    DECIDE(W1)
+    DECIDE(C)
+    DECIDE(J)
+    od
+}
+
 proctype Engine(byte r)
 {
     byte ticket = 0, got = 0;
 
 end:
     do
-    :: d_step { AWAKE(r) && logged[r] < LOG_LENGTH && AGREED(LOGGED(logged[r])) ->
-        got = LOGGED(logged[r]);
+    :: d_step { AWAKE(r) && logged[r] < length ->
+        got = log[logged[r]];
         logged[r]++;
         if
         :: got == J -> pending[r] = pending[r] & ~BIT(J)
@@ -234,7 +251,6 @@ end:
         :: else -> take(got)
         fi;
         got = 0 }
-    :: d_step { AWAKE(r) && !read1[r] && AGREED(W1) -> read1[r] = true; take(W1) }
     :: d_step { AWAKE(r) && MEMBERS(B0) & BIT(r) && !readb[r] && AGREED(B0) -> readb[r] = true; take(B0) }
     RECEIVE(0)
     RECEIVE(1)
@@ -334,6 +350,7 @@ init {
 #ifdef JOIN
         submitted[W0] = BIT(1); /* who has joined is not waited for */
 #endif
+        run Coordinator();
         run Engine(0); run Engine(1); run Engine(2);
         run App(0); run App(1); run App(2);
         run Device()

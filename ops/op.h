@@ -2,9 +2,9 @@
  * The one interface between the core and the data plane: a backend runs batches.
  *
  * The core agrees with all ranks of a process set on a batch, gives it to a backend with
- * start(), and calls step() until it is final. Batches of one lane of a set are started in
- * the same order on all its ranks, batches of different lanes or sets are not; several may
- * be in flight; they may finish in any order.
+ * start(), and calls step() until it is final. Batches of one set are started in the same
+ * order on all its ranks, batches of different sets are not; several may be in flight; they
+ * may finish in any order.
  * All slots of one context are called by one thread at a time and none may block.
  *
  * A backend takes batches of host memory, or of device memory (op_backend.space). Device
@@ -27,8 +27,8 @@
 /**
  * The process set of a batch; facts equal on all its ranks, but for `rank`. While ranks have
  * joined (tutti_join), batches run on the others alone: a set of the same id and index with
- * fewer ranks. The sequence numbers of a lane are common to all of them, and a rank that is
- * left out skips some.
+ * fewer ranks. The sequence numbers are common to all of them, and a rank that is left out
+ * skips some.
  */
 struct op_set {
     uint32_t id; /* never used for another set, not even a later one       */
@@ -45,7 +45,7 @@ struct op_set {
 /** Most live process sets of one context. */
 #define OP_SETS_MAX 1024
 
-/** Batches of one set, lane and sequence number that a rank can have in a backend. */
+/** Batches of one set and sequence number that a rank can have in a backend. */
 #define OP_BANKS 6
 #define OP_MESSAGE_BANKS 2
 
@@ -55,19 +55,10 @@ struct op_set {
 #define OP_PIECE_BYTES_MAX ((size_t)1 << 31)
 
 /**
- * Orders of a set: all ranks start the batches of a lane in one order, and number them by
- * themselves. Lane 0 follows the log of the set.
- */
-#define OP_LANES 8
-
-/**
- * Most batches of a lane in flight on a rank, and the span of their sequence numbers: a
- * batch starts when the one OP_INFLIGHT_MAX before it in its lane is final on this rank.
+ * Most batches of a set in flight on a rank, and the span of their sequence numbers: a
+ * batch starts when the one OP_INFLIGHT_MAX before it in its set is final on this rank.
  */
 #define OP_INFLIGHT_MAX 8
-
-/** So many batches of a set are told apart while they are in flight. */
-#define OP_SLOTS (OP_LANES * OP_INFLIGHT_MAX)
 
 /** A range of bytes of a run's input or output. */
 struct op_part {
@@ -111,21 +102,13 @@ enum op_space {
 /** A point in the commands of a stream; see ops/device.h. */
 struct device_event;
 
-/** What a member gives to an allreduce: all runs, one behind the other. */
-struct op_operand {
-    struct op_operand *next;
-    int member;
-    const uint8_t *bytes;
-};
-
-/** Most members of a set whose operands come to each of them beforehand. */
+/** Most members of a set whose operands come to each of them with the agreement. */
 #define OP_OPERANDS_MAX 16
 
 /** What to do. Lives until the task is final or cancelled. */
 struct op_batch {
     const struct op_set *set;
-    uint64_t sequence; /* 0, 1, 2 ... within the lane; equal on all ranks    */
-    uint32_t lane; /* below OP_LANES; equal on all ranks                 */
+    uint64_t sequence; /* 0, 1, 2 ... within the set; equal on all ranks     */
     uint32_t piece; /* 0; of a batch that is done in pieces: 1 ... OP_PIECES_MAX.
                       A rank starts one when the one before in its bank is final  */
     tutti_collective collective; /* any but BARRIER                                  */
@@ -140,8 +123,10 @@ struct op_batch {
     size_t run_count; /* 1 unless the backend takes runs of this collective */
     size_t count; /* elements of all runs together; at least 1, but 0 where
                      runs have recvs                                     */
-    const struct op_operand *operands; /* of all others, where they are here already, on
-                     every rank: then nothing is to be exchanged         */
+    const uint8_t *
+            operands; /* of an allreduce of one run: the inputs of all members, by rank,
+                      where they came with the agreement, on every rank: nothing is
+                      to be exchanged; else NULL                          */
     enum op_space space; /* of all inputs and outputs; equal on all ranks          */
     struct device_event *const *after; /* [after_count] DEVICE: what must have passed on
                               this rank before inputs are read and outputs written    */
@@ -164,11 +149,10 @@ struct op_batch {
     void *owner; /* of the core, for place() */
 };
 
-/** Tells the batches of a set and bank that are in flight apart; below OP_SLOTS. */
+/** Tells the batches of a set and bank that are in flight apart; below OP_INFLIGHT_MAX. */
 static inline uint32_t op_slot(const struct op_batch *batch)
 {
-    return batch->lane * OP_INFLIGHT_MAX +
-            (uint32_t)(batch->sequence % OP_INFLIGHT_MAX);
+    return (uint32_t)(batch->sequence % OP_INFLIGHT_MAX);
 }
 
 /** True for collectives that combine elements. */
@@ -275,13 +259,6 @@ struct op_backend {
     bool (*cancel)(void *state, void *task);
 
     /*
-     * True when every rank gets all operands of such a batch and reduces them by itself, by
-     * reduce_tree() in the order of the ranks: they may as well come with the agreement.
-     * Looks at what accepts() may look at. NULL: never.
-     */
-    bool (*gathers)(const void *state, const struct op_batch *batch);
-
-    /*
      * True when it sums float32 over such a set as reduce_tree() does in the order of the
      * ranks, or takes no sums of it. Looks at what accepts() may look at; any thread. NULL:
      * always.
@@ -304,8 +281,8 @@ struct op_backend {
     tutti_status (*watch)(void *state);
 
     /*
-     * A DEVICE backend. Its batches are started in one order on all ranks, whatever set and
-     * lane they are of (lib/device/tickets.h), and end as soon as their commands are issued: the
+     * A DEVICE backend. Its batches are started in one order on all ranks, whatever set
+     * they are of (lib/device/tickets.h), and end as soon as their commands are issued: the
      * events say when those have been carried out. Before the first batch of a set its
      * ranks meet, in that order, too; NULL on other backends.
      *

@@ -12,7 +12,6 @@
 
 #include "bench/core/collective.h"
 #include "bench/core/pattern.h"
-#include "bench/core/program.h"
 #include "bench/core/sizes.h"
 #include "bench/core/summary.h"
 #include "bench/core/workloads.h"
@@ -490,13 +489,6 @@ static bool is_trainer(const char *name)
     return strcmp(name, "trainer") == 0;
 }
 
-static bool is_adversarial(const char *name)
-{
-    enum bench_adversary adversary;
-
-    return strcmp(name, "adversarial") == 0 || bench_adversary_find(name, &adversary);
-}
-
 /* What the program of a workload has that others have not. */
 static bool check_program(struct bench_arguments *arguments)
 {
@@ -507,13 +499,7 @@ static bool check_program(struct bench_arguments *arguments)
         return complain(arguments, "--%s: workload %s has none, only trainer does",
                 arguments->gradients != NULL ? "workload" : "backward-ms", name);
     }
-    if (!is_adversarial(name) && arguments->hold > 0) {
-        return complain(arguments, "--hold: workload %s is always alike", name);
-    }
-    if (is_adversarial(name) && arguments->complete != BENCH_BY_WAIT) {
-        return complain(arguments, "--complete: workload %s waits", name);
-    }
-    if ((is_trainer(name) || is_adversarial(name)) &&
+    if (is_trainer(name) &&
             (arguments->collective != TUTTI_ALLREDUCE ||
                     (arguments->compare & ~(BENCH_WITH_SLOW | BENCH_WITH_WAIT)) != 0)) {
         return complain(arguments,
@@ -533,15 +519,11 @@ static bool check_name(struct bench_arguments *arguments)
     }
     if (name == NULL) {
         return complain(arguments,
-                "workload needs a name: one of workload --list, all, adversarial or "
-                "trainer");
+                "workload needs a name: one of workload --list, all or trainer");
     }
-    if (strcmp(name, "all") != 0 && !bench_workload_exists(name) && !is_trainer(name) &&
-            !is_adversarial(name)) {
+    if (strcmp(name, "all") != 0 && !bench_workload_exists(name) && !is_trainer(name)) {
         return complain(arguments,
-                "unknown workload '%s': one of workload --list, all, adversarial, "
-                "adversarial-count, adversarial-set, adversarial-wait or trainer",
-                name);
+                "unknown workload '%s': one of workload --list, all or trainer", name);
     }
     return check_program(arguments);
 }
@@ -620,6 +602,11 @@ static bool check_compare(struct bench_arguments *arguments)
             (arguments->compare & ~BENCH_WITH_SLOW) != 0) {
         return complain(arguments,
                 "--compare: overlap is compared with slow only: MPI's calls block");
+    }
+    if ((arguments->compare & BENCH_WITH_SLOW) != 0 && arguments->slow == NULL) {
+        return complain(arguments,
+                "--compare: slow is tutti with another parameter: add --slow "
+                "PARAMETER=VALUE");
     }
     if (arguments->rounds < 5) {
         return complain(arguments, "--compare needs --rounds of at least 5, not %d",
@@ -701,9 +688,6 @@ static void set_default_program(struct bench_arguments *arguments)
     }
     if (arguments->backward_ms <= 0) {
         arguments->backward_ms = arguments->command == BENCH_OVERLAP ? 100 : 20;
-    }
-    if (arguments->hold == 0) {
-        arguments->hold = 1;
     }
 }
 
@@ -852,10 +836,6 @@ void bench_arguments_help(FILE *out)
             "  latency         one operation at a time, from submission to completion\n"
             "  workload NAME   all gradients of a network, submitted in reverse "
             "order; or all\n"
-            "  workload adversarial\n"
-            "                  steps none of which fits a plan of the one before:\n"
-            "                  adversarial-count, adversarial-set, adversarial-wait, "
-            "in turn\n"
             "  workload trainer\n"
             "                  a training loop: layers, losses, metrics, evaluation, "
             "stragglers\n"

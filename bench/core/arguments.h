@@ -92,14 +92,13 @@ struct bench_arguments {
     int root; /* where there is one */
     int average; /* enum bench_average */
     int compare; /* enum bench_compare, or-ed; 0: nothing */
-    const char *slow; /* PARAMETER=VALUE of the second context; NULL: plan=off */
+    const char *slow; /* PARAMETER=VALUE of the second context; NULL: none */
     int memory; /* enum bench_memory */
     int complete; /* enum bench_complete */
     int columns; /* enum bench_columns */
     int compute; /* enum bench_compute */
     double seconds; /* idle: length of the sleep */
     double backward_ms; /* trainer, overlap: length of the backward pass */
-    int hold; /* adversarial: steps in a row that are alike */
     bool in_place; /* a sweep leaves the out-of-place side out */
     bool explain; /* below each row of a sweep */
     bool list; /* only say what workloads there are, or the tensors of `name` */

@@ -22,7 +22,7 @@ static void put_compared_head(FILE *out, int compare, const char *const texts[4]
 void bench_columns_head(FILE *out, int compare)
 {
     static const char *const names[] = { "           raw MPI in-place          ",
-        "             limit in-place          ", "      without plans, in-place",
+        "             limit in-place          ", "        with --slow, in-place",
         "               waited for, in-place" };
     static const char *const fields[] = { "       time   ratio    (min..max)    ",
         "       time   ratio    (min..max)    ", "       time   ratio    (min..max)",

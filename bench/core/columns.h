@@ -2,7 +2,7 @@
  * The tables of a sweep. That of the OSU micro-benchmarks with -f: a size, the mean, least
  * and most of the ranks' times, and how many iterations. That of nccl-tests: one row per size, out-of-place and in-place side by side, and
  * here a part for each of the comparisons: with raw MPI, with the limit, with tutti
- * without plans and with tutti when it is waited for.
+ * with another parameter and with tutti when it is waited for.
  */
 #ifndef TUTTI_BENCH_CORE_COLUMNS_H
 #define TUTTI_BENCH_CORE_COLUMNS_H

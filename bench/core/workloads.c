@@ -195,19 +195,6 @@ bool bench_workload_init_uniform(
     return finish(&list, workload);
 }
 
-bool bench_workload_init_mixed(
-        struct bench_workload *workload, const char *name, size_t tensors)
-{
-    struct bench_workload made = { .name = name };
-    struct list list = { .workload = &made };
-
-    for (size_t i = 0; i < tensors && !list.failed; i++) {
-        /* 5 and 11 have no common divisor: neighbours differ, and all sizes occur */
-        append(&list, UINT64_C(32) << i * 5 % 11, "mixed%zu", i);
-    }
-    return finish(&list, workload);
-}
-
 void bench_workload_pad(
         struct bench_workload *workload, tutti_collective collective, int ranks)
 {

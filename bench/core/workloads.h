@@ -42,9 +42,6 @@ bool bench_workload_init(struct bench_workload *workload, const char *name);
 /** One tensor of this many elements, or several alike: what a sweep reduces. */
 bool bench_workload_init_uniform(
         struct bench_workload *workload, size_t tensors, uint64_t elements);
-/** Tensors of very different sizes: 32 times 1 to 1024 elements. `name` is kept. */
-bool bench_workload_init_mixed(
-        struct bench_workload *workload, const char *name, size_t tensors);
 /** Changes every tensor to bench_padded_count() elements. */
 void bench_workload_pad(
         struct bench_workload *workload, tutti_collective collective, int ranks);

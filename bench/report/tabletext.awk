@@ -24,26 +24,16 @@ function judge(name, figure, bar) {
         sprintf("%s %.2f %s %s", name, figure, figure <= bar + 0 ? "<=" : "ABOVE", bar)
 }
 
-# The same for a figure that must not be less.
-function judge_least(name, figure, bar) {
-    figure += 0
-    verdict = verdict (verdict == "" ? "" : "; ") \
-        sprintf("%s %.2f %s %s", name, figure, figure >= bar + 0 ? ">=" : "BELOW", bar)
-}
-
 # What a bar is about: the member of a row, and its name in the verdict when that is another.
 BEGIN {
     figures["us"] = "tutti_us"
     figures["mpi"] = "ratio"
     figures["limit"] = "vs_limit"
-    figures["slow"] = "vs_slow"
     figures["exchange"] = "vs_exchange"
     figures["wait"] = "vs_wait"
     figures["p99"] = "vs_wait_p99"
     figures["exposed"] = "exposed_ratio"
-    figures["steps"] = "training_planned"
     names["mpi"] = "MPI"
-    floors["steps"] = 1 # not to be less than the bar; all others not to be more
 }
 
 # Judges a row by its bars, "mpi=0.5 us=300", in their order.
@@ -56,10 +46,6 @@ function judge_bars(row, bars,    count, list, bar, name, figure, i) {
         }
         name = bar[1] in names ? names[bar[1]] : bar[1]
         figure = member(row, figures[bar[1]])
-        if (bar[1] in floors) {
-            judge_least(name, figure, bar[2])
-        } else {
-            judge(name, figure, bar[2])
-        }
+        judge(name, figure, bar[2])
     }
 }

@@ -3,8 +3,7 @@
  *
  * Ranks submit named tensors in any order and from any thread. tutti agrees across ranks
  * on which tensors are ready, fuses small ones, runs the collective and hands back the
- * result. Training steps that repeat are planned after two iterations and then need no
- * negotiation (parameter "plan", docs/tuning.md).
+ * result.
  *
  * Shape of use
  *
@@ -1112,15 +1111,11 @@ typedef struct tutti_stats {
     uint64_t control_bytes; /**< their bytes                                      */
     uint64_t wait_ns; /**< time spent by callers inside waiting calls       */
     uint64_t stalls; /**< stall lines logged here                          */
-    uint64_t planned; /**< operations that ran in a plan, without negotiation */
-    uint64_t planned_steps; /**< iterations that ran in a plan from the first tensor
-                               to the last */
-    uint64_t slow_steps; /**< iterations of a plan's tensors that were negotiated,
-                            in whole or in part */
-    union {
-        uint64_t plan_exits; /**< times that a plan was left                     */
-        uint64_t poisons; /**< old name of plan_exits; removed in the next version */
-    };
+    uint64_t planned; /**< 0, as are the next three: there are no plans any more;
+                         removed in the next version */
+    uint64_t planned_steps; /**< 0                                                */
+    uint64_t slow_steps; /**< 0                                                */
+    uint64_t plan_exits; /**< 0                                                */
     uint64_t device_batches; /**< of batches, those in device memory               */
     uint64_t device_packed; /**< of these, packed in a fusion buffer by a kernel,
                                or, of alltoalls in place, copied there          */

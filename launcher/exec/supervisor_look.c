@@ -242,7 +242,7 @@ static void send_metrics(struct supervisor *supervisor, int64_t now)
         return;
     }
     message.metrics = (struct link_metrics){ .time = (uint64_t)now,
-        .steps = counter_get(&metrics.planned_steps) + counter_get(&metrics.slow_steps),
+        .steps = counter_get(&metrics.steps),
         .wait_ns = counter_get(&metrics.wait_ns),
         .lead_ns = counter_get(&metrics.lead_ns) };
     for (int i = 0; i < METRICS_ROWS; i++) {

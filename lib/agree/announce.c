@@ -5,66 +5,28 @@
 
 #include "agree/joined.h"
 #include "agree/names.h"
-#include "agree/plans.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "agree/tally.h"
 #include "base/mem.h"
-
-/* True for what was announced by who had not read that the tensor is planned now. */
-static bool announcement_is_void(const struct tensor_state *tensor, uint64_t seen)
-{
-    return (tensor->tally != NULL && tensor->tally->planning) ||
-            seen < tensor->heard.void_before;
-}
-
-/*
- * A number of `rank` (with its subtree, by tag) reached this node. `seen` is the length of
- * the log that who sent it here had read.
- */
-static tutti_status number_arrived(struct negotiator *negotiator,
-        struct tensor_state *tensor, uint8_t tag, int rank, uint64_t seen)
-{
-    const struct tree *tree = &negotiator->tree;
-    int bit;
-
-    if (announcement_is_void(tensor, seen)) {
-        return TUTTI_OK;
-    }
-    if (is_coordinator(negotiator)) {
-        const tutti_status status = coordinator_number(negotiator, tensor, tag, rank);
-
-        return status == TUTTI_OK ? decide_if_complete(negotiator, tensor) : status;
-    }
-    tensor_activate(negotiator, tensor);
-    if (leaves_below(negotiator)) {
-        announce_split(negotiator, tensor);
-    }
-    bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
-    if (!tensor->round.split &&
-            (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
-        /* Somebody below has split: its parts cannot be held. */
-        announce_split(negotiator, tensor);
-    }
-    if (tensor->round.split) {
-        run_put(negotiator, tag, rank, tensor->number);
-        return TUTTI_OK;
-    }
-    return hold_number(negotiator, tensor, bit);
-}
 
 static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t tag,
         const struct name_ref *ref, int rank, const struct held_name *said)
 {
     struct tensor_state *tensor = NULL;
     tutti_status status = tag == ITEM_NAME_SUBTREE
-            ? coordinator_name_below(negotiator, ref, rank, &said->meta, &tensor)
+            ? coordinator_name_below(
+                      negotiator, ref, rank, &said->meta, said->seen, &tensor)
             : coordinator_name(negotiator, ref, rank, &said->meta, said->seen, &tensor);
 
     if (status != TUTTI_OK || tensor == NULL) {
         return status;
     }
     if (leave_of(negotiator, ref->collective) != NULL) {
-        status = decide_what_waits(negotiator);
+        status = numbers_single_all(negotiator);
+        if (status == TUTTI_OK) {
+            status = decide_what_waits(negotiator);
+        }
         if (status != TUTTI_OK) {
             return status;
         }
@@ -92,7 +54,7 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     if (tensor == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    if (tensor->heard.passes) {
+    if (tensor->passes) {
         return TUTTI_OK;
     }
     if (!is_plain(ref, &said->meta) || negotiator->names.freed > 0 ||
@@ -107,29 +69,60 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     return hold_name(negotiator, tensor, bit, said);
 }
 
+/* An announcement of a leave passes an inner node: what it holds goes ahead. */
+static tutti_status leave_pass(
+        struct negotiator *negotiator, struct leave *leave, uint64_t seen)
+{
+    tutti_status status;
+
+    if (seen < leave->ended_at) {
+        /* It was announced again, but the round has ended. */
+        return TUTTI_OK;
+    }
+    leave->below = true;
+    if (!leaves_below(negotiator)) {
+        return TUTTI_OK;
+    }
+    status = numbers_single_all(negotiator);
+    held_pass_all(negotiator);
+    return status;
+}
+
+/* Something else than the number was announced of a tensor (NULL: it is new). */
+static tutti_status collect_singly(
+        struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    return tensor != NULL && tensor->number != 0 && !is_retired(tensor)
+            ? numbers_single(negotiator, tensor)
+            : TUTTI_OK;
+}
+
 static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
         const struct name_ref *ref, int rank, const struct held_name *said)
 {
     struct leave *leave = leave_of(negotiator, ref->collective);
     struct tensor_state *tensor = tensor_find(negotiator, ref);
     bool held = false;
+    tutti_status status = collect_singly(negotiator, tensor);
 
-    if (tensor != NULL && announcement_is_void(tensor, said->seen)) {
-        return TUTTI_OK;
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (is_coordinator(negotiator)) {
         return name_at_coordinator(negotiator, tag, ref, rank, said);
     }
     if (leave != NULL) {
-        leave_pass(negotiator, leave, said->seen);
+        status = leave_pass(negotiator, leave, said->seen);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     if (tensor != NULL && tensor->number != 0) {
         tensor_activate(negotiator, tensor);
         announce_split(negotiator, tensor);
     }
     if (name_is_holdable(ref->collective)) {
-        const tutti_status status = try_hold(negotiator, tag, ref, rank, said, &held);
-
+        status = try_hold(negotiator, tag, ref, rank, said, &held);
         if (status != TUTTI_OK || held) {
             return status;
         }
@@ -141,14 +134,22 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
 tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const struct name_ref ref = tensor_ref(tensor);
-    const uint64_t seen = negotiator->log.length;
 
     if (tensor->own.by_number) {
-        return number_arrived(
-                negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank, seen);
+        return numbers_announce(negotiator, tensor);
     }
     return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
-            &(struct held_name){ tensor->own.local->meta, seen });
+            &(struct held_name){ tensor->own.local->meta, negotiator->log.length });
+}
+
+static tutti_status cancel_at_coordinator(struct negotiator *negotiator,
+        const struct name_ref *ref, int rank, uint64_t log_length)
+{
+    const tutti_status status =
+            collect_singly(negotiator, tensor_find(negotiator, ref));
+
+    return status == TUTTI_OK ? coordinator_cancel(negotiator, ref, rank, log_length)
+                              : status;
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,
@@ -157,7 +158,7 @@ static tutti_status cancel_arrived(struct negotiator *negotiator,
     struct wire_writer *out;
 
     if (is_coordinator(negotiator)) {
-        return coordinator_cancel(negotiator, ref, rank, log_length);
+        return cancel_at_coordinator(negotiator, ref, rank, log_length);
     }
     out = record_open(negotiator, ITEM_CANCEL);
     wire_put_varint(out, (uint64_t)rank);
@@ -197,26 +198,23 @@ tutti_status announce_pending(
             : status;
 }
 
-void announce_unread(struct negotiator *negotiator)
+static tutti_status receive_operand(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    if (!is_coordinator(negotiator)) {
-        /* A message that begins here says how much was read until now. */
-        run_close(negotiator);
-    }
-}
+    const uint64_t number = wire_get_varint(in);
+    size_t len;
+    const char *bytes = wire_get_str(in, NEGOTIATOR_OPERAND_BYTES, &len);
+    struct tensor_state *tensor;
 
-void announce_read(struct negotiator *negotiator)
-{
-    struct wire_writer *out = &negotiator->outbox.up;
-
-    if (is_coordinator(negotiator)) {
-        return;
+    if (!wire_ok(in) || !is_coordinator(negotiator) || len == 0 ||
+            len * (size_t)negotiator->config.size > NEGOTIATOR_OPERAND_BYTES) {
+        return malformed(negotiator, "operand", from);
     }
-    run_close(negotiator);
-    if (out->len > 0) {
-        wire_put_u8(out, ITEM_READ);
-        wire_put_varint(out, negotiator->log.length);
+    tensor = tensor_by_number(negotiator, number);
+    if (tensor == NULL || is_retired(tensor)) {
+        return TUTTI_OK; /* as in receive_numbers() */
     }
+    return numbers_receive_operand(negotiator, tensor, from, bytes, len);
 }
 
 /* The set rank that an item is of, which is the child `from` or below it; -1: malformed. */
@@ -231,8 +229,8 @@ static int get_rank(struct negotiator *negotiator, int from, struct wire_reader 
             : -1;
 }
 
-static tutti_status receive_numbers(struct negotiator *negotiator, int from,
-        struct wire_reader *in, uint8_t tag, uint64_t seen)
+static tutti_status receive_numbers(
+        struct negotiator *negotiator, int from, struct wire_reader *in, uint8_t tag)
 {
     const int rank = get_rank(negotiator, from, in);
     const uint64_t first = wire_get_varint(in);
@@ -245,6 +243,10 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
                     first + count > negotiator->names.next_number)) {
         return malformed(negotiator, "announcement", from);
     }
+    if (tag == ITEM_NUMBERS_SUBTREE && rank == from && negotiator->bits.places > 0) {
+        return numbers_receive_run(
+                negotiator, tree_child_index(&negotiator->tree, from), first, count);
+    }
     for (uint64_t i = 0; i < count; i++) {
         struct tensor_state *tensor = tensor_by_number(negotiator, first + i);
         tutti_status status;
@@ -253,7 +255,7 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
             /* Retired while under way: its sender announces it again by name. */
             continue;
         }
-        status = number_arrived(negotiator, tensor, tag, rank, seen);
+        status = numbers_receive(negotiator, tensor, tag, rank, from);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -304,18 +306,14 @@ static tutti_status receive_cancel(
 tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    uint64_t seen = wire_get_varint(in);
-
     while (wire_left(in) > 0) {
         const uint8_t tag = wire_get_u8(in);
         tutti_status status = TUTTI_OK;
 
         if (tag == ITEM_NUMBERS || tag == ITEM_NUMBERS_SUBTREE) {
-            status = receive_numbers(negotiator, from, in, tag, seen);
-        } else if (tag == ITEM_READ) {
-            seen = wire_get_varint(in);
-        } else if (tag == ITEM_ARRIVAL) {
-            status = arrivals_receive_up(negotiator, from, in);
+            status = receive_numbers(negotiator, from, in, tag);
+        } else if (tag == ITEM_OPERAND) {
+            status = receive_operand(negotiator, from, in);
         } else if (tag == ITEM_NAME || tag == ITEM_NAME_SUBTREE) {
             status = receive_name(negotiator, from, in, tag);
         } else if (tag == ITEM_CANCEL) {

@@ -9,10 +9,6 @@
 /** Announces this rank's submission, with its cancellation if it has one. */
 tutti_status announce_pending(
         struct negotiator *negotiator, struct tensor_state *tensor);
-/** This rank is about to read an entry; what it announced, it announced before that. */
-void announce_unread(struct negotiator *negotiator);
-/** Says to who reads on that this rank has read the log up to here. */
-void announce_read(struct negotiator *negotiator);
 tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Asks the coordinator to cancel this rank's submission. */
 tutti_status announce_cancel(
@@ -39,7 +35,4 @@ tutti_status hold_number(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit);
 /** From now on nothing of what is in a round is held here; what is held goes on. */
 void held_pass_all(struct negotiator *negotiator);
-/** An announcement passes an inner node: what it holds goes ahead. */
-void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen);
-
 #endif

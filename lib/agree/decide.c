@@ -238,8 +238,7 @@ tutti_status decide_if_complete(
     const bool all = all_have_announced(negotiator, tensor);
     tutti_status status = TUTTI_OK;
 
-    if (tensor->tally->decided || tensor->tally->planning ||
-            !is_complete(negotiator, tensor)) {
+    if (tensor->tally->decided || !is_complete(negotiator, tensor)) {
         return TUTTI_OK;
     }
     if (round_disagrees(tensor)) {

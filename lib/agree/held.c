@@ -7,7 +7,7 @@
  *
  * Names are held only while this is plain: of a tensor that never had a number and of which
  * nobody said anything else. So nothing of a round can be held here when something of it has
- * passed already: a number that is retired, a plan or a group cannot be in between. A node
+ * passed already: a number that is retired or a group cannot be in between. A node
  * that has forgotten names does not know that, and holds none.
  */
 #include "agree/announce.h"
@@ -50,7 +50,7 @@ void name_split(struct negotiator *negotiator, struct tensor_state *tensor)
     const struct tree *tree = &negotiator->tree;
     const struct name_ref ref = tensor_ref(tensor);
 
-    tensor->heard.passes = !is_coordinator(negotiator);
+    tensor->passes = !is_coordinator(negotiator);
     if (tensor->round.held == NULL) {
         return;
     }
@@ -78,6 +78,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
         return;
     }
     tensor->round.split = true;
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL || subtree_is_complete(negotiator, tensor)) {
         return;
     }
@@ -95,6 +96,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
 static tutti_status mark(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL &&
             !bitset_init(&tensor->round.who, who_size(negotiator))) {
         return no_memory_for(tensor->name, tensor->name_len);
@@ -175,34 +177,16 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
     return TUTTI_OK;
 }
 
-/* With its plan here, and no rank below has announced the next round: nothing is held. */
-static bool is_only_planned(const struct tensor_state *tensor)
-{
-    return tensor->own.planned && bitset_is_empty(&tensor->round.who);
-}
-
 void held_pass_all(struct negotiator *negotiator)
 {
     struct tensor_state *next;
 
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL; e = next) {
         next = e->links.next;
-        if (e->number != 0 && !is_only_planned(e)) {
+        if (e->number != 0) {
             announce_split(negotiator, e);
         } else if (e->round.held != NULL) {
             name_split(negotiator, e);
         }
-    }
-}
-
-void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
-{
-    if (seen < leave->ended_at) {
-        /* It was announced again, but the round has ended. */
-        return;
-    }
-    leave->below = true;
-    if (leaves_below(negotiator)) {
-        held_pass_all(negotiator);
     }
 }

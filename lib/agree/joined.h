@@ -1,5 +1,5 @@
 /*
- * Members that submit nothing more, and who takes no part in what is ready: joined.c, leave.c.
+ * Members that submit nothing more, and who takes no part in what is ready: joined.c.
  */
 #ifndef TUTTI_AGREE_JOINED_H
 #define TUTTI_AGREE_JOINED_H
@@ -7,12 +7,23 @@
 #include "agree/negotiator.h"
 
 /** The leave that a collective announces, or NULL. */
-struct leave *leave_of(struct negotiator *negotiator, int collective);
+static inline struct leave *leave_of(struct negotiator *negotiator, int collective)
+{
+    if (collective == META_JOIN) {
+        return &negotiator->joined.ways[LEAVE_JOIN];
+    }
+    return collective == META_FINALIZE ? &negotiator->joined.ways[LEAVE_FINALIZE]
+                                       : NULL;
+}
 /** Coordinator: true between a member's announcement and the end of the round. */
 bool member_has_joined(const struct negotiator *negotiator, int member);
 bool member_leaves(const struct negotiator *negotiator, int member);
 /** True when somebody in this subtree has joined or finalized: no number may be held. */
-bool leaves_below(const struct negotiator *negotiator);
+static inline bool leaves_below(const struct negotiator *negotiator)
+{
+    return negotiator->joined.ways[LEAVE_JOIN].below ||
+            negotiator->joined.ways[LEAVE_FINALIZE].below;
+}
 /** True when this rank has joined or finalized and has no outcome yet. */
 bool leave_is_own(const struct negotiator *negotiator);
 /**
@@ -26,8 +37,6 @@ int joined_find(struct negotiator *negotiator, const struct tensor_state *tensor
 /** An announcement reached the coordinator; *counts: it is the member's first. */
 tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
         int member, uint64_t seen, bool *counts);
-/** A plan begins: what was announced is void. */
-void leaves_hold(struct negotiator *negotiator);
 /** The round is over. */
 void leave_end(struct negotiator *negotiator, struct leave *leave);
 void leaves_fini(struct negotiator *negotiator);
@@ -38,16 +47,13 @@ void joined_append(struct negotiator *negotiator, const struct tensor_state *ten
 /** Reads that. */
 tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in);
 /** True when this rank has joined and takes no part in the entries being applied. */
-bool is_joined(const struct negotiator *negotiator);
+static inline bool is_joined(const struct negotiator *negotiator)
+{
+    return negotiator->joined.members != NULL &&
+            bitset_has(negotiator->joined.members, negotiator->config.rank);
+}
 /** Outcomes refer to none any more. */
 void joined_clear(struct negotiator *negotiator);
 void joined_fini(struct negotiator *negotiator);
-
-/** This rank leaves: announced when it has left all plans. */
-tutti_status leave_submit(struct negotiator *negotiator, struct leave *leave);
-/** A plan was left: announces what waits for that, if it was the last. */
-tutti_status leaves_announce_held(struct negotiator *negotiator);
-/** This rank's own again, behind what it announces again in this log message. */
-tutti_status leaves_announce_again(struct negotiator *negotiator);
 
 #endif

@@ -14,6 +14,10 @@ static inline tutti_status corrupt(const char *what)
 
 /** The tensor is ready; if it belongs to a group, when all of that is. */
 tutti_status append_ready(struct negotiator *negotiator, struct tensor_state *tensor);
+/** A number is ready that all members have announced. */
+void append_number(struct negotiator *negotiator, struct tensor_state *tensor);
+/** The same with the operands of all members. */
+void append_operands(struct negotiator *negotiator, struct tensor_state *tensor);
 /** The tensor fails, and so do all groups that some rank submitted it in. */
 tutti_status append_failure(struct negotiator *negotiator, struct tensor_state *tensor,
         tutti_status reason, int rank, const char *text);

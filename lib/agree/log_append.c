@@ -6,13 +6,12 @@
 
 #include "agree/groups.h"
 #include "agree/joined.h"
-#include "agree/learn.h"
 #include "agree/log.h"
 #include "agree/names.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
 
-/* How many numbers are looked at, those used longest ago, when one must be retired. */
+/* How many numbers are looked at when one must be retired. */
 #define RETIRE_TRIES 8
 
 /* ------------------------------------------------- appending to the log */
@@ -35,7 +34,6 @@ static void append_failed(struct negotiator *negotiator, struct tensor_state *te
     failure_put(out, reason, rank, text);
     tensor->tally->decided_at = negotiator->log.appended;
     tensor->tally->decided = true;
-    learn_failed(negotiator, tensor);
 }
 
 /* Announcements by this number that arrive from now on are dropped. */
@@ -45,18 +43,13 @@ static void retire(struct negotiator *negotiator, struct tensor_state *tensor)
     tensor->tally->retired = true;
     negotiator->log.retired_at =
             negotiator->log.appended + negotiator->outbox.run.count;
+    bits_retire(negotiator, tensor, negotiator->log.retired_at);
 }
 
-/* Outside of a round, and in no plan at any rank. */
-static bool is_retirable(
-        const struct negotiator *negotiator, const struct tensor_state *tensor)
+/* Outside of a round. */
+static bool is_retirable(const struct tensor_state *tensor)
 {
-    const struct plan *follower =
-            negotiator->plans.lanes[tensor->tally->left_lane].current;
-
-    return tensor->round.since_ns == 0 && !tensor->tally->retired &&
-            tensor->plan == NULL && !tensor->tally->planning &&
-            (follower == NULL || plan_is_entered(follower));
+    return tensor->round.since_ns == 0 && !tensor->tally->retired;
 }
 
 /* A name with row counts keeps them as long as it has a number: P * P of an alltoall. */
@@ -67,65 +60,52 @@ static bool has_room_for_row_counts(
             negotiator->names.row_count_bytes <= negotiator->config.row_count_bytes_max;
 }
 
-/* Numbers that plans hold, used or not: they take no room from names that come later. */
-static size_t numbers_of_plans(const struct negotiator *negotiator)
-{
-    size_t count = 0;
-
-    for (int l = 0; l < PLAN_LANES_MAX; l++) {
-        const struct plan_lane *lane = &negotiator->plans.lanes[l];
-
-        count += lane->current != NULL ? lane->current->item_count : 0;
-        count += lane->next != NULL ? lane->next->item_count : 0;
-    }
-    return count;
-}
-
 /*
- * False if none of those looked at may go. They are in use, however long ago they came to
- * be so, and stand behind the others then: the next one finds other numbers.
+ * Of the first few in the list the one used longest ago; the others stand behind all then, so that
+ * the next time others are looked at. False: all of them are in use.
  */
 static bool retire_oldest(struct negotiator *negotiator)
 {
-    for (int i = 0; i < RETIRE_TRIES && negotiator->names.numbered.first != NULL; i++) {
-        struct tensor_state *oldest = negotiator->names.numbered.first;
-        const bool retires = is_retirable(negotiator, oldest);
+    struct tensor_state *oldest = NULL;
 
-        tensor_number_used(negotiator, oldest);
-        if (retires) {
-            retire(negotiator, oldest);
-            return true;
+    for (int i = 0; i < RETIRE_TRIES && negotiator->names.numbered.first != NULL; i++) {
+        struct tensor_state *tensor = negotiator->names.numbered.first;
+
+        tensor_number_passed(negotiator, tensor);
+        if (is_retirable(tensor) &&
+                (oldest == NULL ||
+                        tensor->tally->decided_at < oldest->tally->decided_at)) {
+            oldest = tensor;
         }
     }
-    return false;
+    if (oldest != NULL) {
+        retire(negotiator, oldest);
+    }
+    return oldest != NULL;
 }
 
-/* A new number, if there is room or an idle one can be retired; else 0. */
+/*
+ * A new number, if there is room or an idle one can be retired, and its place is free; else 0,
+ * and the name is used again.
+ */
 static uint64_t number_for(
         struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     const size_t capacity = (size_t)negotiator->config.number_capacity;
-    size_t room;
 
     if (capacity == 0 || tensor->tally->uses == 0 ||
             tensor->collective >= META_SET_CREATE ||
             !has_room_for_row_counts(negotiator, tensor)) {
         return 0;
     }
-    room = capacity + numbers_of_plans(negotiator);
     if (negotiator->names.numbered.count + negotiator->names.assigned_in_message <
-            room) {
+            capacity) {
         negotiator->names.assigned_in_message++;
-        return negotiator->names.next_number++;
+        return bits_new_number(negotiator, tensor->tally->variants->seen);
     }
-    if (!retire_oldest(negotiator)) {
-        return 0;
-    }
-    if (negotiator->names.numbered.count > room) {
-        /* A plan was dissolved: its numbers go two for one. */
-        (void)retire_oldest(negotiator);
-    }
-    return negotiator->names.next_number++;
+    return retire_oldest(negotiator)
+            ? bits_new_number(negotiator, tensor->tally->variants->seen)
+            : 0;
 }
 
 static tutti_status append_named(
@@ -162,6 +142,31 @@ static void append_step(
     wire_put_varint(out, tensor->tally->variants->meta.step);
 }
 
+static void note_appended(
+        const struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    tensor->tally->uses++;
+    tensor->tally->decided_at = negotiator->log.appended + negotiator->outbox.run.count;
+    tensor->tally->decided = true;
+}
+
+void append_number(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    run_put(negotiator, ENTRY_NUMBERS, 0, tensor->number);
+    note_appended(negotiator, tensor);
+}
+
+void append_operands(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    const struct operands *operands = tensor->tally->operands;
+    struct wire_writer *out = record_open(negotiator, ENTRY_OPERANDS);
+
+    wire_put_varint(out, tensor->number);
+    wire_put_str(out, (const char *)operands->bytes,
+            operands->len * (size_t)negotiator->config.size);
+    note_appended(negotiator, tensor);
+}
+
 static tutti_status append_now(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
@@ -177,23 +182,20 @@ static tutti_status append_now(
     } else {
         status = append_named(negotiator, tensor);
     }
-    tensor->tally->uses++;
-    tensor->tally->decided_at = negotiator->log.appended + negotiator->outbox.run.count;
-    tensor->tally->decided = true;
+    note_appended(negotiator, tensor);
     return status;
 }
 
 /* ------------------------------------------------------------------ groups */
 
-/* All members, in the order of completion; the first is noted already. */
+/* All members, in the order of completion. */
 static tutti_status append_group(
-        struct negotiator *negotiator, const struct group *group, tutti_status status)
+        struct negotiator *negotiator, const struct group *group)
 {
+    tutti_status status = TUTTI_OK;
+
     for (struct tensor_state *e = group->first; e != NULL && status == TUTTI_OK;
             e = e->tally->group_next) {
-        if (e != group->first) {
-            learn_note(negotiator, e);
-        }
         status = append_now(negotiator, e);
     }
     return status;
@@ -203,7 +205,7 @@ static tutti_status group_member_ready(struct negotiator *negotiator,
         struct tensor_state *tensor, const struct meta *meta)
 {
     struct group *group = group_get(negotiator, meta->group);
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     if (group == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group");
@@ -220,9 +222,7 @@ static tutti_status group_member_ready(struct negotiator *negotiator,
     if (group->ready < meta->group_size) {
         return TUTTI_OK;
     }
-    if (!learn_launch(negotiator, group->first, &status)) {
-        status = append_group(negotiator, group, status);
-    }
+    status = append_group(negotiator, group);
     group_put(negotiator, group);
     return status;
 }
@@ -231,15 +231,8 @@ tutti_status append_ready(struct negotiator *negotiator, struct tensor_state *te
 {
     const struct meta *meta = round_meta(tensor);
 
-    tutti_status status = TUTTI_OK;
-
-    if (meta->group != 0) {
-        return group_member_ready(negotiator, tensor, meta);
-    }
-    if (learn_launch(negotiator, tensor, &status) || status != TUTTI_OK) {
-        return status;
-    }
-    return append_now(negotiator, tensor);
+    return meta->group != 0 ? group_member_ready(negotiator, tensor, meta)
+                            : append_now(negotiator, tensor);
 }
 
 /* What is here of the group is taken out when the entry is applied, with this log message. */
@@ -252,7 +245,7 @@ static tutti_status fail_group(struct negotiator *negotiator, uint64_t hash,
     wire_put_u64(out, hash);
     failure_put(out, reason, rank, text);
     for (struct tensor_state *e = negotiator->names.numbered.first; e != NULL;
-            e = e->tally->by_use.next) {
+            e = e->tally->in_numbered.next) {
         if (e->meta.group == hash && !e->tally->retired) {
             retire(negotiator, e);
         }

@@ -9,7 +9,6 @@
 #include "agree/joined.h"
 #include "agree/log.h"
 #include "agree/names.h"
-#include "agree/plans.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -27,7 +26,7 @@ static bool is_announced(const struct negotiator *negotiator,
     if (is_joined(negotiator)) {
         return !tensor->own.pending;
     }
-    if (!tensor->own.pending || tensor->own.planned) {
+    if (!tensor->own.pending) {
         return false;
     }
     if (tensor->own.by_number) {
@@ -46,9 +45,10 @@ static tutti_status number_is_ready(
         return corrupt("a tensor is ready that this rank did not announce");
     }
     steps_take(&tensor->steps, step);
-    if (tensor->plan != NULL && tensor->place.item == 0) {
-        negotiator->stats.slow_steps++;
+    if (negotiator->bits.pace == 0) {
+        negotiator->bits.pace = tensor->number;
     }
+    negotiator->stats.steps += negotiator->bits.pace == tensor->number;
     if (tensor->own.pending) {
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;
@@ -74,6 +74,52 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
 
+/* What this rank gives to a tensor that it has announced; 0: nothing. */
+static size_t operand_length(const struct negotiator *negotiator, uint64_t number)
+{
+    const struct tensor_state *tensor = tensor_by_number(negotiator, number);
+    const void *bytes;
+
+    return negotiator->config.operand != NULL && tensor != NULL && tensor->own.pending
+            ? negotiator->config.operand(
+                      negotiator->config.user, tensor->own.local, &bytes)
+            : 0;
+}
+
+/* As a number, with the operands of all members. */
+static tutti_status apply_operands(
+        struct negotiator *negotiator, struct wire_reader *in)
+{
+    const size_t size = (size_t)negotiator->config.size;
+    const uint64_t number = wire_get_varint(in);
+    size_t len;
+    const char *bytes = wire_get_str(in, NEGOTIATOR_OPERAND_BYTES, &len);
+    struct tensor_state *tensor = tensor_by_number(negotiator, number);
+    struct outbox *box = &negotiator->outbox;
+    struct outcome *outcome;
+    tutti_status status;
+
+    if (!wire_ok(in) || len == 0 || len != size * operand_length(negotiator, number)) {
+        return corrupt("malformed operands");
+    }
+    if (tensor == NULL) {
+        return unknown_number();
+    }
+    negotiator->log.length++;
+    bits_end_rounds(negotiator, number, 1);
+    status = number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    outcome = &box->outcomes[box->outcome_count - 1];
+    outcome->operands = box->operands.len;
+    outcome->operand_len = len / size;
+    wire_put_bytes(&box->operands, bytes, len);
+    return box->operands.failed
+            ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for operands")
+            : TUTTI_OK;
+}
+
 /* As a number, but not with the step that was expected. */
 static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader *in)
 {
@@ -89,6 +135,7 @@ static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader
         return unknown_number();
     }
     negotiator->log.length++;
+    bits_end_rounds(negotiator, number, 1);
     return number_is_ready(negotiator, tensor, step);
 }
 
@@ -103,13 +150,6 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
 
     if (tensor == NULL) {
         return corrupt("a number is retired that was never given");
-    }
-    if (tensor->plan != NULL) {
-        const tutti_status status = plan_forget(negotiator, tensor);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
     }
     negotiator->log.forgot = true;
     tensor_clear_number(negotiator, tensor);
@@ -145,6 +185,9 @@ static tutti_status apply_numbers(
             count > MESSAGE_NUMBERS_MAX) {
         return corrupt("malformed numbers");
     }
+    if (tag == ENTRY_NUMBERS && negotiator->bits.places > 0) {
+        bits_end_rounds(negotiator, first, count);
+    }
     for (uint64_t i = 0; i < count; i++) {
         const tutti_status status = tag == ENTRY_NUMBERS
                 ? apply_number(negotiator, first + i)
@@ -171,8 +214,7 @@ static tutti_status named_tensor(struct negotiator *negotiator,
             return no_memory_for(ref->name, ref->name_len);
         }
     }
-    if (found == NULL || found->own.pending == joined || found->own.by_number ||
-            found->own.planned) {
+    if (found == NULL || found->own.pending == joined || found->own.by_number) {
         return corrupt("a name is ready that this rank did not announce");
     }
     *tensor = found;
@@ -242,8 +284,7 @@ static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader
     if (status != TUTTI_OK) {
         return status;
     }
-    if (number != 0 &&
-            (tensor->number != 0 || tensor_by_number(negotiator, number) != NULL)) {
+    if (number != 0 && (tensor->number != 0 || !bits_is_free(negotiator, number))) {
         return corrupt("a number is given twice");
     }
     negotiator->log.length++;
@@ -317,6 +358,9 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
         status = fail_tensor(negotiator, tensor, &failure, "");
     }
     if (tensor != NULL) {
+        if (tensor->number != 0 && !is_retired(tensor)) {
+            bits_end_rounds(negotiator, tensor->number, 1);
+        }
         end_round(negotiator, tensor);
     }
     return status;
@@ -335,20 +379,18 @@ static bool is_forsaken(
     return !tensor->round.split && bitset_is_empty(&tensor->round.who);
 }
 
-/* Takes out what others announced of a tensor as part of a group; true if anything. */
-static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
+/* Takes out what others announced of a tensor as part of a group. */
+static void drop_announcements(struct tensor_state *tensor, uint64_t group)
 {
-    const bool dropped = coordinator_drop_variants(tensor, group);
-
+    coordinator_drop_variants(tensor, group);
     if (tensor->number == 0 || tensor->meta.group != group ||
             tensor->round.who.words == NULL) {
-        return dropped;
+        return;
     }
     bitset_clear(&tensor->round.who);
     if (tensor->tally != NULL) {
         tensor->tally->arrived = 0;
     }
-    return true;
 }
 
 static tutti_status fail_in_group(struct negotiator *negotiator,
@@ -358,9 +400,7 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
     char intro[TUTTI_NAME_MAX + 64];
     tutti_status status = TUTTI_OK;
 
-    if (!drop_announcements(tensor, group) && !own) {
-        return TUTTI_OK;
-    }
+    drop_announcements(tensor, group);
     if (own) {
         (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
                 meta_collective_name(tensor->collective), tensor->name);
@@ -368,7 +408,10 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
         tensor->own.pending = false;
         tensor->own.by_number = false;
     }
-    /* Else some rank submitted this tensor outside that group. */
+    /*
+     * Else some rank submitted this tensor outside that group. Of a cancellation alone, whose
+     * announcement was void, it is not known; it goes as those that are sent before this is read.
+     */
     if (is_forsaken(negotiator, tensor)) {
         tensor_end_round(negotiator, tensor);
     }
@@ -406,6 +449,9 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     if (tag == ENTRY_NAME) {
         return apply_name(negotiator, in);
     }
+    if (tag == ENTRY_OPERANDS) {
+        return apply_operands(negotiator, in);
+    }
     if (tag == ENTRY_STEP) {
         return apply_step(negotiator, in);
     }
@@ -414,12 +460,6 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     }
     if (tag == ENTRY_GROUP_FAILED) {
         return apply_group_failed(negotiator, in);
-    }
-    if (tag == ENTRY_PLAN) {
-        announce_unread(negotiator);
-        negotiator->log.length++;
-        announce_read(negotiator);
-        return plan_apply(negotiator, in);
     }
     if (tag == ENTRY_JOINED) {
         negotiator->log.length++;
@@ -438,6 +478,19 @@ static void joins_restart(struct negotiator *negotiator)
             return;
         }
     }
+}
+
+/* This rank's own again, behind what it announces again in this log message. */
+static tutti_status leaves_announce_again(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int p = 0; p < LEAVE_COUNT && status == TUTTI_OK; p++) {
+        if (negotiator->joined.ways[p].own != NULL) {
+            status = announce_own(negotiator, negotiator->joined.ways[p].own);
+        }
+    }
+    return status;
 }
 
 tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)

@@ -3,7 +3,7 @@
  *
  * A tensor is on exactly one of the lists `active` (a round is running) and, when it has
  * no number, `idle`; numbered tensors outside a round are on neither. At the coordinator
- * numbered tensors are also on `numbered`, in order of last use. Idle names are kept so
+ * numbered tensors are also on `numbered`, in the order in which they are looked at. Idle names are kept so
  * that the second use of a name is recognised; only so many of them.
  */
 #include "agree/names.h"
@@ -34,18 +34,10 @@ static bool tensor_matches(const void *value, const void *key)
             memcmp(tensor->name, want->name, want->name_len) == 0;
 }
 
-static bool number_matches(const void *value, const void *key)
-{
-    const struct tensor_state *tensor = value;
-    const uint64_t *number = key;
-
-    return tensor->number == *number;
-}
-
 static struct tensor_links *links_of(
         const struct tensor_list *list, struct tensor_state *tensor)
 {
-    return list->by_use ? &tensor->tally->by_use : &tensor->links;
+    return list->of_numbers ? &tensor->tally->in_numbered : &tensor->links;
 }
 
 static void list_append(struct tensor_list *list, struct tensor_state *tensor)
@@ -76,13 +68,6 @@ static void list_remove(struct tensor_list *list, struct tensor_state *tensor)
     }
     *links = (struct tensor_links){ 0 };
     list->count--;
-}
-
-struct tensor_state *tensor_by_number(
-        const struct negotiator *negotiator, uint64_t number)
-{
-    return map_find(
-            &negotiator->names.by_number, hash_u64(0, number), number_matches, &number);
 }
 
 /* One piece of memory; members lack what is in front of the tensor. */
@@ -161,6 +146,14 @@ void tensor_drop_held(struct tensor_state *tensor)
     }
 }
 
+static void operands_drop(const struct tensor_state *tensor)
+{
+    if (tensor->tally != NULL) {
+        mem_free(tensor->tally->operands);
+        tensor->tally->operands = NULL;
+    }
+}
+
 static void tensor_free(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     if (tensor->tally != NULL) {
@@ -173,6 +166,7 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
     }
     meta_fini(&tensor->meta);
     bitset_fini(&tensor->round.who);
+    operands_drop(tensor);
     mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
 
@@ -342,24 +336,7 @@ static void clear_submission(struct tensor_state *tensor)
 {
     tensor->own.pending = false;
     tensor->own.by_number = false;
-    tensor->own.planned = false;
-    tensor->own.contributed = false;
     tensor->own.cancel = false;
-}
-
-static bool is_unheard(const struct tensor_state *tensor)
-{
-    return !is_named(tensor) && !tensor->round.split &&
-            (tensor->tally == NULL || tensor->tally->cancelled_by < 0) &&
-            bitset_is_empty(&tensor->round.who);
-}
-
-void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor)
-{
-    clear_submission(tensor);
-    if (is_unheard(tensor)) {
-        tensor_end_round(negotiator, tensor);
-    }
 }
 
 /* What was announced in the round, and what was made of it. */
@@ -371,6 +348,7 @@ static void clear_round(struct tensor_state *tensor)
         bitset_clear(&tensor->round.who);
     }
     tensor->round.split = false;
+    tensor->round.collected = false;
     tensor_drop_held(tensor);
     if (tally != NULL) {
         variants_free(tally);
@@ -382,35 +360,27 @@ static void clear_round(struct tensor_state *tensor)
     }
 }
 
-void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor)
-{
-    if (!tensor->own.pending) {
-        tensor_end_round(negotiator, tensor);
-        return;
-    }
-    clear_round(tensor);
-    tensor->own.by_number = false;
-}
-
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     if (tensor->round.since_ns == 0) {
         return;
     }
-    clear_round(tensor);
+    if (tensor->round.collected) {
+        clear_round(tensor);
+    } else if (tensor->tally != NULL) {
+        tensor->tally->decided = false;
+    }
     clear_submission(tensor);
     tensor->round.since_ns = 0;
     tensor->round.reported_ns = 0;
     list_remove(&negotiator->names.active, tensor);
-    tensor_forget_row_counts(negotiator, tensor);
     if (tensor->number == 0) {
+        tensor_forget_row_counts(negotiator, tensor);
         make_idle(negotiator, tensor);
-    } else if (is_coordinator(negotiator)) {
-        tensor_number_used(negotiator, tensor);
     }
 }
 
-void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor)
+void tensor_number_passed(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     list_remove(&negotiator->names.numbered, tensor);
     list_append(&negotiator->names.numbered, tensor);
@@ -424,10 +394,6 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     if (!meta_copy(&copy, meta)) {
         return false;
     }
-    if (!map_insert(&negotiator->names.by_number, hash_u64(0, number), tensor)) {
-        meta_fini(&copy);
-        return false;
-    }
     if (tensor->round.since_ns == 0) {
         list_remove(&negotiator->names.idle, tensor);
     }
@@ -436,7 +402,11 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     tensor->steps = (struct steps){ 0 };
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
-    tensor->heard.passes = true;
+    tensor->passes = true;
+    bitset_fini(&tensor->round.who); /* its rounds are in `bits` from now on */
+    if (!bits_add(negotiator, tensor)) {
+        return false;
+    }
     if (is_coordinator(negotiator)) {
         list_append(&negotiator->names.numbered, tensor);
     }
@@ -445,12 +415,13 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
 
 void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    (void)map_remove(&negotiator->names.by_number, hash_u64(0, tensor->number), tensor);
+    bits_remove(negotiator, tensor);
     if (is_coordinator(negotiator)) {
         list_remove(&negotiator->names.numbered, tensor);
         tensor->tally->retired = false;
     }
     tensor->number = 0;
+    operands_drop(tensor);
     meta_fini(&tensor->meta);
     tensor_forget_row_counts(negotiator, tensor);
     if (tensor->round.since_ns == 0) {
@@ -467,7 +438,7 @@ void names_fini(struct negotiator *negotiator)
         tensor_free(negotiator, tensor);
     }
     map_fini(&negotiator->names.by_name);
-    map_fini(&negotiator->names.by_number);
+    bits_fini(negotiator);
 }
 
 bool coordinator_heard(const struct tensor_state *tensor, int rank)
@@ -484,10 +455,9 @@ bool coordinator_heard(const struct tensor_state *tensor, int rank)
     return false;
 }
 
-bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
+void coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
 {
     struct variant **at = is_named(tensor) ? &tensor->tally->variants : NULL;
-    bool any = false;
 
     while (at != NULL && *at != NULL) {
         struct variant *variant = *at;
@@ -499,9 +469,7 @@ bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
         *at = variant->next;
         tensor->tally->named -= bitset_count(&variant->ranks);
         variant_free(variant);
-        any = true;
     }
-    return any;
 }
 
 bool name_get(struct wire_reader *in, struct name_ref *ref)

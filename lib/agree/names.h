@@ -115,9 +115,6 @@ static inline void names_let_go(
 /** The tensor of a name, or NULL. */
 struct tensor_state *tensor_find(
         const struct negotiator *negotiator, const struct name_ref *ref);
-/** The tensor of a number, or NULL (never given out, or forgotten). */
-struct tensor_state *tensor_by_number(
-        const struct negotiator *negotiator, uint64_t number);
 /** Finds or adds; NULL when out of memory. It is active or becomes idle later. */
 struct tensor_state *tensor_get(
         struct negotiator *negotiator, const struct name_ref *ref);
@@ -133,19 +130,14 @@ void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor);
 
-/** This rank's submission has its outcome; what others announced stays. */
-void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor);
-/** What was announced is void; a submission of this rank stays, unannounced. */
-void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor);
-
 /** Forgets what is held by name; who announced it is still known. */
 void tensor_drop_held(struct tensor_state *tensor);
 
 /** Gives a tensor a number for some metadata; false when out of memory. */
 bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tensor,
         uint64_t number, const struct meta *meta);
-/** Coordinator: a number is taken for the one used last. */
-void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor);
+/** Coordinator: a number was looked at, and is the last to be looked at again. */
+void tensor_number_passed(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Takes the number away. */
 void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Forgets what ranks gave, unless a number stands for it or a round is running. */
@@ -154,8 +146,8 @@ void tensor_forget_row_counts(
 
 /** Coordinator: true when the announcement of a member has arrived here. */
 bool coordinator_heard(const struct tensor_state *tensor, int rank);
-/** Forgets the announcements by name that belong to a group; true if there were any. */
-bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash);
+/** Forgets the announcements by name that belong to a group. */
+void coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash);
 
 /** Frees everything. */
 void names_fini(struct negotiator *negotiator);

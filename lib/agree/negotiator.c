@@ -10,7 +10,7 @@
 #include "agree/joined.h"
 #include "agree/log.h"
 #include "agree/names.h"
-#include "agree/plans.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "agree/stall.h"
 #include "base/mem.h"
@@ -22,21 +22,14 @@ tutti_status negotiator_init(
         struct negotiator *negotiator, const struct negotiator_config *config)
 {
     *negotiator = (struct negotiator){ .config = *config,
-        .names = { .next_number = 1, .numbered.by_use = true },
-        .learner.iterations = 1 };
+        .names = { .next_number = 1, .numbered.of_numbers = true },
+        .bits.places = (uint64_t)config->number_capacity };
     if (!tree_init(&negotiator->tree, config->shape, config->rank)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the coordination of %d ranks", config->size);
     }
-    cost_init(&negotiator->learner.cost, &config->cost, config->shape->node_count > 1);
     negotiator->config.shape = NULL;
-    if (config->direct) {
-        negotiator->plans.early = mem_calloc(
-                (size_t)config->size * PLAN_LANES_MAX, sizeof *negotiator->plans.early);
-    }
-    if ((config->direct && negotiator->plans.early == NULL) ||
-            (is_coordinator(negotiator) && !joined_init(negotiator))) {
-        mem_free(negotiator->plans.early);
+    if (is_coordinator(negotiator) && !joined_init(negotiator)) {
         tree_fini(&negotiator->tree);
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the coordination of %d ranks", config->size);
@@ -46,32 +39,14 @@ tutti_status negotiator_init(
 
 void negotiator_fini(struct negotiator *negotiator)
 {
-    plans_fini(negotiator);
     groups_fini(negotiator);
     leaves_fini(negotiator);
     joined_fini(negotiator);
     names_fini(negotiator);
     tree_fini(&negotiator->tree);
     outbox_fini(&negotiator->outbox);
-    mem_free(negotiator->plans.early);
     mem_free(negotiator->dims);
     *negotiator = (struct negotiator){ 0 };
-}
-
-void negotiator_sample(struct negotiator *negotiator, size_t bytes, int64_t ns)
-{
-    cost_sample(&negotiator->learner.cost, bytes, ns);
-}
-
-/* Tells arrivals, and then leaves the plans whose outcome is known. */
-static tutti_status leave_plans(struct negotiator *negotiator)
-{
-    const tutti_status status = arrivals_flush(negotiator);
-
-    if (status != TUTTI_OK || !negotiator->plans.left) {
-        return status;
-    }
-    return plans_leave(negotiator);
 }
 
 tutti_status negotiator_submit(
@@ -79,7 +54,6 @@ tutti_status negotiator_submit(
 {
     struct tensor_state *tensor = tensor_of(negotiator, request);
     struct leave *leave;
-    tutti_status status;
 
     if (tensor == NULL) {
         return no_memory_for(request->name, request->name_len);
@@ -91,20 +65,9 @@ tutti_status negotiator_submit(
     tensor_activate(negotiator, tensor);
     tensor->own.pending = true;
     tensor->own.local = request;
-    negotiator->plans.submitted_ns = negotiator->now_ns;
-    if (tensor->plan != NULL && tensor->plan->state != PLAN_SLOW) {
-        status = plan_submit(negotiator, tensor);
-        /* At once, so that tensors are announced in the order in which they are submitted:
-         * that is mostly their order in memory, and then they are fused without a copy. */
-        if (status != TUTTI_OK || !negotiator->plans.left) {
-            return status;
-        }
-        return leave_plans(negotiator);
-    }
     leave = leave_of(negotiator, request->collective);
     if (leave != NULL) {
         leave->own = tensor;
-        return leave_submit(negotiator, leave);
     }
     return announce_pending(negotiator, tensor);
 }
@@ -126,14 +89,6 @@ tutti_status negotiator_cancel(
         return TUTTI_OK;
     }
     tensor->own.cancel = true;
-    if (tensor->own.contributed) {
-        /* It commits if the others come, or is announced with this when they do not. */
-        return TUTTI_OK;
-    }
-    if (tensor->own.planned) {
-        plan_want_exit(tensor->plan, PLAN_EXIT_CANCEL, tensor->place.item);
-        return plan_advance(negotiator, tensor->plan);
-    }
     return announce_cancel(negotiator, tensor);
 }
 
@@ -145,7 +100,7 @@ static bool is_child_message(const struct negotiator *negotiator, int from, int 
 
 static bool is_parent_message(const struct negotiator *negotiator, int from, int kind)
 {
-    return (kind == KIND_LOG || kind == KIND_ALL_ARRIVED || kind == KIND_WAITING) &&
+    return (kind == KIND_LOG || kind == KIND_WAITING) &&
             negotiator->tree.parent == from;
 }
 
@@ -158,9 +113,6 @@ tutti_status negotiator_receive(
 
     wire_reader_init(&in, bytes, len);
     kind = wire_get_u8(&in);
-    if (kind == KIND_ARRIVALS && negotiator->config.direct) {
-        return direct_receive(negotiator, from, &in);
-    }
     if (!is_child_message(negotiator, from, kind) &&
             !is_parent_message(negotiator, from, kind)) {
         return error_set(TUTTI_ERR_PROTOCOL,
@@ -169,14 +121,11 @@ tutti_status negotiator_receive(
     if (kind == KIND_ANNOUNCE) {
         return announce_receive(negotiator, from, &in);
     }
-    if (kind == KIND_ALL_ARRIVED) {
-        return arrivals_receive_down(negotiator, from, &in);
-    }
     if (kind == KIND_WAITING) {
         return wire_left(&in) == 0 ? stalls_receive(negotiator)
                                    : malformed(negotiator, "sign of life", from);
     }
-    status = forward_down(negotiator, bytes, len);
+    status = forward_log(negotiator, bytes, len);
     return status == TUTTI_OK ? log_apply(negotiator, &in) : status;
 }
 
@@ -191,47 +140,39 @@ static int64_t tick_interval(const struct negotiator *negotiator)
 
 tutti_status negotiator_tick(struct negotiator *negotiator)
 {
-    tutti_status status = plans_tick(negotiator);
+    const tutti_status status = stalls_fail(negotiator);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = stalls_fail(negotiator);
     negotiator->stall.ticked_ns = negotiator->now_ns;
-    if (status != TUTTI_OK || negotiator->config.stall_ns == 0) {
-        return status;
-    }
-    status = plans_report(negotiator);
-    return status == TUTTI_OK ? stalls_report(negotiator) : status;
+    return status == TUTTI_OK && negotiator->config.stall_ns > 0
+            ? stalls_report(negotiator)
+            : status;
 }
 
 int64_t negotiator_next_tick(const struct negotiator *negotiator)
 {
     const int64_t interval = tick_interval(negotiator);
-    const int64_t due = plans_due(negotiator);
     const struct tensor_state *oldest = negotiator->names.active.first;
     int64_t first;
 
     if (interval == 0 || oldest == NULL) {
-        return due;
+        return INT64_MAX;
     }
     first = oldest->round.since_ns + interval;
     if (negotiator->stall.ticked_ns + interval > first) {
         first = negotiator->stall.ticked_ns + interval;
     }
-    return due < first ? due : first;
+    return first;
 }
 
 bool negotiator_is_dirty(const struct negotiator *negotiator)
 {
     return negotiator->outbox.run.count > 0 || negotiator->outbox.up.len > 0 ||
-            negotiator->outbox.down.len > 0 || negotiator->outbox.direct.len > 0 ||
-            negotiator->plans.arrivals_dirty || negotiator->plans.left;
+            negotiator->outbox.down.len > 0 || negotiator->bits.dirty;
 }
 
 /*
- * The coordinator reads its own log message exactly as the other members do. It may leave a plan
- * by that, and so announce something: that is for the next log message.
+ * The coordinator reads its own log message exactly as the other members do. What it announces
+ * again by that is for the next log message.
  */
 static tutti_status flush_log(struct negotiator *negotiator)
 {
@@ -244,7 +185,7 @@ static tutti_status flush_log(struct negotiator *negotiator)
     *message = written;
     wire_writer_reset(&negotiator->outbox.down);
     bitset_clear(&negotiator->joined.logged);
-    status = forward_down(negotiator, message->data, message->len);
+    status = forward_log(negotiator, message->data, message->len);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -258,7 +199,7 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
     struct wire_writer *up = &negotiator->outbox.up;
 
     do {
-        tutti_status status = leave_plans(negotiator);
+        tutti_status status = numbers_flush(negotiator);
 
         if (status != TUTTI_OK) {
             return status;
@@ -306,17 +247,14 @@ static bool collected_is_valid(
         named += bitset_count(&v->ranks);
     }
     return arrived == tensor->tally->arrived && named == tensor->tally->named &&
-            (tensor->tally->decided || tensor->tally->planning ||
-                    arrived + named < negotiator->config.size);
+            (tensor->tally->decided || arrived + named < negotiator->config.size);
 }
 
 static bool round_is_valid(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     if (tensor->round.since_ns == 0 ||
-            (tensor->own.by_number && (!tensor->own.pending || tensor->number == 0)) ||
-            (tensor->own.planned && (!tensor->own.pending || tensor->own.by_number)) ||
-            (tensor->own.contributed && !tensor->own.planned)) {
+            (tensor->own.by_number && (!tensor->own.pending || tensor->number == 0))) {
         return false;
     }
     if (is_coordinator(negotiator)) {
@@ -368,9 +306,8 @@ bool negotiator_is_valid(const struct negotiator *negotiator)
             return false;
         }
     }
-    return numbered == negotiator->names.by_number.count &&
-            active_is_valid(negotiator) && idle_is_valid(negotiator) &&
-            plans_are_valid(negotiator) &&
+    return active_is_valid(negotiator) && idle_is_valid(negotiator) &&
+            bits_are_valid(negotiator) &&
             (!is_coordinator(negotiator) ||
                     numbered == negotiator->names.numbered.count);
 }

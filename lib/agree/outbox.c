@@ -7,8 +7,6 @@
 
 /* Bytes that are kept for the messages of a step. */
 #define MESSAGE_KEPT_MAX 2048
-/* Outcomes that memory is kept for once there are plans. */
-#define OUTCOMES_KEPT_MAX 32
 
 static struct wire_writer *message_open(struct negotiator *negotiator)
 {
@@ -18,7 +16,6 @@ static struct wire_writer *message_open(struct negotiator *negotiator)
         out = &negotiator->outbox.up;
         if (out->len == 0) {
             wire_put_u8(out, KIND_ANNOUNCE);
-            wire_put_varint(out, negotiator->log.length);
         }
         return out;
     }
@@ -95,6 +92,20 @@ tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, in
     return TUTTI_OK;
 }
 
+tutti_status action_show(struct negotiator *negotiator, size_t index, uint64_t shown)
+{
+    const tutti_status status = action_add(negotiator, ACTION_SHOW, -1, NULL, 0);
+
+    if (status == TUTTI_OK) {
+        struct action *action =
+                &negotiator->outbox.actions[negotiator->outbox.action_count - 1];
+
+        action->index = index;
+        action->shown = shown;
+    }
+    return status;
+}
+
 /* An outcome of this log message, to which the caller adds the rest; NULL: no memory. */
 static struct outcome *outcome_new(struct negotiator *negotiator, int collective)
 {
@@ -160,16 +171,11 @@ void outbox_clear(struct outbox *box)
     for (size_t i = 0; i < box->meta_count; i++) {
         meta_fini(&box->metas[i]);
     }
-    if (box->gives_back && box->outcome_capacity > OUTCOMES_KEPT_MAX) {
-        mem_free(box->outcomes);
-        box->outcomes = NULL;
-        box->outcome_capacity = 0;
-    }
-    box->gives_back = false;
     box->meta_count = 0;
     box->outcome_count = 0;
     box->action_count = 0;
     message_reset(&box->arena);
+    message_reset(&box->operands);
 }
 
 void outbox_fini(struct outbox *box)
@@ -178,8 +184,8 @@ void outbox_fini(struct outbox *box)
     wire_writer_fini(&box->up);
     wire_writer_fini(&box->down);
     wire_writer_fini(&box->log_read);
-    wire_writer_fini(&box->direct);
     wire_writer_fini(&box->arena);
+    wire_writer_fini(&box->operands);
     mem_free(box->actions);
     mem_free(box->outcomes);
     mem_free(box->metas);
@@ -200,18 +206,25 @@ tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size
     return TUTTI_OK;
 }
 
-tutti_status message_send(
-        struct negotiator *negotiator, int to, struct wire_writer *message)
+tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_t len)
 {
+    const struct tree *tree = &negotiator->tree;
     tutti_status status = TUTTI_OK;
 
-    if (message->failed) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
-    } else if (message->len > 0 && to < 0) {
-        status = forward_down(negotiator, message->data, message->len);
-    } else if (message->len > 0) {
-        status = action_add(negotiator, ACTION_SEND, to, message->data, message->len);
+    if (!negotiator->config.board) {
+        return forward_down(negotiator, bytes, len);
     }
-    wire_writer_fini(message);
+    if (tree->near_count > 0) {
+        status = action_add(negotiator, ACTION_LOG, -1, bytes, len);
+        if (status == TUTTI_OK) {
+            negotiator->outbox.actions[negotiator->outbox.action_count - 1].sequence =
+                    negotiator->log.messages;
+        }
+    }
+    for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
+        if (!tree->child_is_near[c]) {
+            status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
+        }
+    }
     return status;
 }

@@ -45,17 +45,16 @@ struct outcome {
                                          NULL: nobody; valid until clear() */
     int collective;
     uint32_t meta; /* where the cookie is NULL: index of outcome_meta(); else not set */
+    size_t operands; /* where they are in outbox.operands; */
+    size_t operand_len; /* ... of each member; 0: there are none */
     int last; /* META_JOIN: the set rank that joined last; else -1 */
-    uint32_t lane; /* 0: by the log. Else a plan's: tensors with the same lane and
-                      log message are a batch, in this order */
-    uint64_t epoch, index; /* of that batch */
 };
 
 enum action_kind {
     ACTION_SEND, /* send the bytes to member `to` */
     ACTION_STALL, /* log the text (bytes, not terminated) as a warning */
-    ACTION_NOTE, /* log the text (likewise) for who wants to know */
-    ACTION_ARRIVAL /* show the members `word` and `detail` in an arrival flag */
+    ACTION_LOG, /* send the bytes, a log message, to the children of this node (tree.near) */
+    ACTION_SHOW /* write `shown` to word `index` of the board */
 };
 
 /** Something to do. The bytes are in `arena` of the negotiator. */
@@ -64,8 +63,9 @@ struct action {
     int to; /* SEND: set rank */
     size_t offset; /* of the bytes */
     size_t len;
-    uint32_t cell; /* ARRIVAL */
-    uint64_t word, detail; /* ARRIVAL */
+    uint64_t sequence; /* LOG: number of the log message */
+    size_t index; /* SHOW */
+    uint64_t shown; /* SHOW */
 };
 
 /** Numbers in a row that are not yet written to `up` or `down`. */
@@ -80,7 +80,6 @@ struct outbox {
     struct wire_writer up; /* announcements for the parent, being built */
     struct wire_writer down; /* coordinator: the log message being built */
     struct wire_writer log_read; /* coordinator: the log message being read */
-    struct wire_writer direct; /* contributions to plans for all members, being built */
     struct number_run run;
 
     struct action *actions; /* owned */
@@ -88,9 +87,9 @@ struct outbox {
     struct wire_writer arena; /* bytes of the actions */
     struct outcome *outcomes; /* owned */
     size_t outcome_count, outcome_capacity;
+    struct wire_writer operands; /* of outcomes */
     struct meta *metas; /* of outcomes without a cookie; owned */
     size_t meta_count, meta_capacity;
-    bool gives_back; /* a plan begins: its steps have few outcomes, those before had many */
 };
 
 /** What the others gave, of an outcome without a cookie. */
@@ -109,6 +108,8 @@ void run_put(struct negotiator *negotiator, uint8_t tag, int rank, uint64_t numb
 /** Copies bytes into an action. */
 tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, int to,
         const void *bytes, size_t len);
+/** Writes a word to the board. */
+tutti_status action_show(struct negotiator *negotiator, size_t index, uint64_t shown);
 /** Sends bytes to all children. */
 tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len);
 /** Adds an outcome for the pending request of a tensor: it is ready. NULL: no memory. */
@@ -119,9 +120,8 @@ TUTTI_MUST_USE struct outcome *outcome_add(
  * all later steps have, take less.
  */
 void message_reset(struct wire_writer *message);
-/** Sends what was built, if anything, to a member or (-1) to all children; frees it. */
-tutti_status message_send(
-        struct negotiator *negotiator, int to, struct wire_writer *message);
+/** A log message goes to all children: over the board to those of this node. */
+tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_t len);
 /** Forgets actions and outcomes. */
 void outbox_clear(struct outbox *box);
 void outbox_fini(struct outbox *box);

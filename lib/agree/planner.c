@@ -1,5 +1,5 @@
 /*
- * Fusion without a plan: which tensors of a log message share a batch (first fit).
+ * Fusion: which tensors of a log message share a batch (first fit).
  */
 #include "agree/planner.h"
 
@@ -10,12 +10,6 @@
  * group stand together in the log and look back over all of it.
  */
 #define PLANNER_LOOKBACK 16
-
-struct planner_batch {
-    const struct planner_item *first; /* its key */
-    size_t bytes; /* of its members */
-    bool open; /* others may join */
-};
 
 void planner_fini(struct planner *planner)
 {
@@ -30,66 +24,68 @@ static bool arithmetic_equal(const struct meta *a, const struct meta *b)
 }
 
 /* Strict: whatever changes the arithmetic or the route is part of the key. */
-static bool keys_equal(const struct planner_item *a, const struct planner_item *b)
+static bool keys_equal(const struct planner_batch *a, const struct planner_batch *b)
 {
-    return a->collective == b->collective && a->meta.root == b->meta.root &&
-            a->meta.group == b->meta.group && a->joined == b->joined &&
-            a->meta.space == b->meta.space &&
-            (a->meta.form == META_UNKNOWN) == (b->meta.form == META_UNKNOWN) &&
-            (!meta_reduces(a->collective) || arithmetic_equal(&a->meta, &b->meta));
+    return a->collective == b->collective && a->meta->root == b->meta->root &&
+            a->meta->group == b->meta->group && a->joined == b->joined &&
+            a->meta->space == b->meta->space &&
+            (a->meta->form == META_UNKNOWN) == (b->meta->form == META_UNKNOWN) &&
+            (!meta_reduces(a->collective) || arithmetic_equal(a->meta, b->meta));
 }
 
 /* A device copies so fast, and is launched so slowly, that long tensors are fused, too. */
 static bool has_own_limit(
-        const struct planner_limits *limits, const struct planner_item *item)
+        const struct planner_limits *limits, const struct planner_batch *alone)
 {
-    return item->meta.space == OP_DEVICE && limits->device_bytes > 0;
+    return alone->meta->space == OP_DEVICE && limits->device_bytes > 0;
 }
 
 static size_t batch_limit(
-        const struct planner_limits *limits, const struct planner_item *item)
+        const struct planner_limits *limits, const struct planner_batch *alone)
 {
-    return has_own_limit(limits, item) ? limits->device_bytes : limits->batch_bytes;
+    return has_own_limit(limits, alone) ? limits->device_bytes : limits->batch_bytes;
 }
 
 static size_t tensor_limit(
-        const struct planner_limits *limits, const struct planner_item *item)
+        const struct planner_limits *limits, const struct planner_batch *alone)
 {
-    return has_own_limit(limits, item) ? limits->device_bytes : limits->tensor_bytes;
+    return has_own_limit(limits, alone) ? limits->device_bytes : limits->tensor_bytes;
 }
 
+/* `alone` is a tensor as a batch of its own. */
 static bool fits(const struct planner_limits *limits, const struct planner_batch *batch,
-        const struct planner_item *item)
+        const struct planner_batch *alone)
 {
-    if (!batch->open || !keys_equal(batch->first, item)) {
+    if (!batch->open || !keys_equal(batch, alone)) {
         return false;
     }
-    return item->meta.group != 0 ||
-            batch->bytes + item->bytes <= batch_limit(limits, item);
+    return alone->meta->group != 0 ||
+            batch->bytes + alone->bytes <= batch_limit(limits, alone);
 }
 
 static bool may_fuse(
-        const struct planner_limits *limits, const struct planner_item *item)
+        const struct planner_limits *limits, const struct planner_batch *alone)
 {
-    if (item->meta.group != 0) {
+    if (alone->meta->group != 0) {
         return true;
     }
-    return batch_limit(limits, item) > 1 && item->bytes <= tensor_limit(limits, item) &&
-            item->bytes <= batch_limit(limits, item);
+    return batch_limit(limits, alone) > 1 &&
+            alone->bytes <= tensor_limit(limits, alone) &&
+            alone->bytes <= batch_limit(limits, alone);
 }
 
 static size_t find_batch(const struct planner *planner,
-        const struct planner_limits *limits, const struct planner_item *item)
+        const struct planner_limits *limits, const struct planner_batch *alone)
 {
-    const bool grouped = item->meta.group != 0;
+    const bool grouped = alone->meta->group != 0;
 
     for (size_t b = planner->count; b > 0; b--) {
         const struct planner_batch *batch = &planner->batches[b - 1];
 
-        if (fits(limits, batch, item)) {
+        if (fits(limits, batch, alone)) {
             return b - 1;
         }
-        if (grouped ? batch->first->meta.group != item->meta.group
+        if (grouped ? batch->meta->group != alone->meta->group
                     : planner->count - b + 1 == PLANNER_LOOKBACK) {
             break;
         }
@@ -97,45 +93,31 @@ static size_t find_batch(const struct planner *planner,
     return planner->count;
 }
 
-static bool open_batch(
-        struct planner *planner, const struct planner_item *first, bool fusible)
-{
-    if (!mem_grow(&planner->batches, &planner->capacity, planner->count + 1,
-                sizeof *planner->batches)) {
-        return false;
-    }
-    planner->batches[planner->count++] =
-            (struct planner_batch){ .first = first, .open = fusible };
-    return true;
-}
-
 void planner_begin(struct planner *planner)
 {
     planner->count = 0;
 }
 
-bool planner_add(struct planner *planner, const struct planner_limits *limits,
-        struct planner_item *item)
+size_t planner_add(struct planner *planner, const struct planner_limits *limits,
+        int collective, const struct meta *meta, size_t bytes, uint64_t joined)
 {
-    const bool fusible = may_fuse(limits, item);
+    struct planner_batch alone = {
+        .collective = collective, .meta = meta, .joined = joined, .bytes = bytes
+    };
+    size_t batch = planner->count;
 
-    item->batch = fusible ? find_batch(planner, limits, item) : planner->count;
-    if (item->batch == planner->count && !open_batch(planner, item, fusible)) {
-        return false;
+    alone.open = may_fuse(limits, &alone);
+    if (alone.open) {
+        batch = find_batch(planner, limits, &alone);
     }
-    planner->batches[item->batch].bytes += item->bytes;
-    return true;
-}
-
-bool planner_plan(struct planner *planner, const struct planner_limits *limits,
-        struct planner_item *items, size_t count, size_t *batch_count)
-{
-    planner_begin(planner);
-    for (size_t i = 0; i < count; i++) {
-        if (!planner_add(planner, limits, &items[i])) {
-            return false;
-        }
+    if (batch < planner->count) {
+        planner->batches[batch].bytes += bytes;
+        return batch;
     }
-    *batch_count = planner->count;
-    return true;
+    if (!mem_grow(&planner->batches, &planner->capacity, planner->count + 1,
+                sizeof *planner->batches)) {
+        return SIZE_MAX;
+    }
+    planner->batches[planner->count++] = alone;
+    return batch;
 }

@@ -24,13 +24,13 @@ struct planner_limits {
     size_t device_bytes; /* both, of device memory; 0: as the above */
 };
 
-/** One ready tensor. */
-struct planner_item {
-    int collective; /* any but BARRIER */
-    struct meta meta; /* dims are not looked at */
-    size_t bytes; /* equal on all ranks; SIZE_MAX: not known on all of them */
-    uint64_t joined; /* stands for the ranks that have joined; 0: none */
-    size_t batch; /* out: index of its batch */
+/** A batch so far; its key is that of its first tensor. */
+struct planner_batch {
+    int collective;
+    const struct meta *meta;
+    uint64_t joined;
+    size_t bytes; /* of its tensors */
+    bool open; /* others may join */
 };
 
 /** Kept between log messages only to avoid allocation; zeroed is valid. */
@@ -41,25 +41,21 @@ struct planner {
 
 void planner_fini(struct planner *planner);
 
-/** Forgets all batches; items are added one by one. */
+/** Forgets all batches; tensors are added one by one, in the order of the log. */
 void planner_begin(struct planner *planner);
 
 /**
- * Assigns a batch to one item more; planner->count is how many there are then.
- * @param item  stays where it is until the last one is added
- * @return false when out of memory
+ * Assigns a batch to one tensor more. Batches are numbered from 0 in the order of their first
+ * tensor, which is the order to launch them in; planner->count is how many there are then.
+ * Members of one group with equal keys share a batch whatever its size, and with no other
+ * tensors.
+ * @param collective  any but BARRIER
+ * @param meta    dims are not looked at; borrowed until the last tensor is added
+ * @param bytes   equal on all ranks; SIZE_MAX: not known on all of them
+ * @param joined  stands for the ranks that have joined; 0: none
+ * @return the batch; SIZE_MAX when out of memory
  */
-bool planner_add(struct planner *planner, const struct planner_limits *limits,
-        struct planner_item *item);
-
-/**
- * Assigns a batch to each item, in the order of the items; batches are numbered from 0 in
- * the order of their first item, which is the order to launch them in. Members of one
- * group with equal keys share a batch whatever its size, and with no other tensors.
- * @param[out] batch_count  number of batches
- * @return false when out of memory
- */
-bool planner_plan(struct planner *planner, const struct planner_limits *limits,
-        struct planner_item *items, size_t count, size_t *batch_count);
+size_t planner_add(struct planner *planner, const struct planner_limits *limits,
+        int collective, const struct meta *meta, size_t bytes, uint64_t joined);
 
 #endif

@@ -17,7 +17,7 @@
 #include "agree/announce.h"
 #include "agree/joined.h"
 #include "agree/names.h"
-#include "agree/plans.h"
+#include "agree/numbers.h"
 #include "agree/protocol.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -87,12 +87,10 @@ static bool is_due(
         return false;
     }
     if (is_coordinator(negotiator)) {
-        /* What others held of it was asked for, and it it is in no plan. */
-        return tensor->round.since_ns < negotiator->stall.waiting_ns &&
-                (tensor->plan == NULL || tensor->plan->state == PLAN_SLOW);
+        /* What others held of it was asked for. */
+        return tensor->round.since_ns < negotiator->stall.waiting_ns;
     }
-    /* Where arrivals of each member say who is missing, plan_stall.c reports it. */
-    return tensor->own.pending && !(tensor->own.planned && sees_members(negotiator));
+    return tensor->own.pending;
 }
 
 /* No rank waits for it any more. */
@@ -221,10 +219,16 @@ static tutti_status report_all(struct negotiator *negotiator)
 {
     const int64_t quiet_ns = negotiator->config.stall_ns / 4;
     const struct tensor_state *oldest = negotiator->names.active.first;
-    const tutti_status status = report_missing(negotiator);
+    tutti_status status;
 
-    if (status != TUTTI_OK || oldest == NULL ||
-            negotiator->now_ns - oldest->round.since_ns < quiet_ns ||
+    if (oldest == NULL || negotiator->now_ns - oldest->round.since_ns < quiet_ns) {
+        return TUTTI_OK;
+    }
+    status = numbers_single_all(negotiator);
+    if (status == TUTTI_OK) {
+        status = report_missing(negotiator);
+    }
+    if (status != TUTTI_OK ||
             negotiator->now_ns - negotiator->stall.waiting_ns < quiet_ns) {
         return status;
     }
@@ -257,7 +261,9 @@ tutti_status stalls_report(struct negotiator *negotiator)
 
 tutti_status stalls_receive(struct negotiator *negotiator)
 {
-    negotiator->stall.waiting_ns = 0;
+    const tutti_status status = numbers_single_all(negotiator);
+
     held_pass_all(negotiator);
-    return say_waiting(negotiator);
+    negotiator->stall.waiting_ns = 0;
+    return status == TUTTI_OK ? say_waiting(negotiator) : status;
 }

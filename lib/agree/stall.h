@@ -1,5 +1,5 @@
 /*
- * Stall reports: stall.c, plan_stall.c.
+ * Stall reports: stall.c.
  */
 #ifndef TUTTI_AGREE_STALL_H
 #define TUTTI_AGREE_STALL_H
@@ -29,8 +29,5 @@ tutti_status stalls_fail(struct negotiator *negotiator);
 tutti_status stalls_report(struct negotiator *negotiator);
 /** The parent says that the coordinator waits. */
 tutti_status stalls_receive(struct negotiator *negotiator);
-
-/** Reports planned tensors that others have not submitted. */
-tutti_status plans_report(struct negotiator *negotiator);
 
 #endif

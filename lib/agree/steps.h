@@ -1,7 +1,7 @@
 /*
  * Which step a tensor is expected to come with next. All members have seen the same uses of
- * a number, so they expect the same; a number in an announcement, and a tensor of a plan,
- * stand for that step, which so takes no byte. Any other step is said. Pure.
+ * a number, so they expect the same; a number in an announcement, or its bit, stands for
+ * that step, which so takes no byte. Any other step is said. Pure.
  *
  * Expected is that steps grow by what they grew by before, and come as many times in a row:
  * 3 4 5, 40 50 60, and 7 7 8 8.

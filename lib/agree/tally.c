@@ -109,6 +109,7 @@ tutti_status coordinator_number(struct negotiator *negotiator,
     tutti_status status = TUTTI_OK;
 
     tensor_activate(negotiator, tensor);
+    tensor->round.collected = true;
     if (tensor->round.who.words == NULL &&
             !bitset_init(&tensor->round.who, tree->size)) {
         return no_memory_for(tensor->name, tensor->name_len);
@@ -122,13 +123,14 @@ tutti_status coordinator_number(struct negotiator *negotiator,
 }
 
 static struct variant *variant_get(struct negotiator *negotiator,
-        struct tensor_state *tensor, const struct meta *meta)
+        struct tensor_state *tensor, const struct meta *meta, uint64_t seen)
 {
     struct variant **at = &tensor->tally->variants;
     struct variant *variant;
 
     while (*at != NULL) {
         if (meta_equal(&(*at)->meta, meta) && (*at)->meta.step == meta->step) {
+            (*at)->seen = seen < (*at)->seen ? seen : (*at)->seen;
             return *at;
         }
         at = &(*at)->next;
@@ -143,19 +145,20 @@ static struct variant *variant_get(struct negotiator *negotiator,
         mem_free(variant);
         return NULL;
     }
+    variant->seen = seen;
     *at = variant;
     return variant;
 }
 
 static tutti_status collect_variant(struct negotiator *negotiator,
-        struct tensor_state *tensor, int rank, const struct meta *meta)
+        struct tensor_state *tensor, int rank, const struct meta *meta, uint64_t seen)
 {
     struct variant *variant;
 
     if (coordinator_heard(tensor, rank)) {
         return twice(negotiator, tensor->name, rank);
     }
-    variant = variant_get(negotiator, tensor, meta);
+    variant = variant_get(negotiator, tensor, meta, seen);
     if (variant == NULL) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
@@ -213,16 +216,15 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
 }
 
 static tutti_status collect_name(struct negotiator *negotiator,
-        struct tensor_state *tensor, int rank, const struct meta *meta)
+        struct tensor_state *tensor, int rank, const struct meta *meta, uint64_t seen)
 {
     tensor_activate(negotiator, tensor);
-    /* Without row counts it gave another step. What is expected here may be older: a plan of
-     * the coordinator may lag behind. */
+    tensor->round.collected = true;
     if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta) && meta->row_counts > 0) {
+            tensor_expects(tensor, meta)) {
         return collect_row_counts(negotiator, tensor, rank);
     }
-    return collect_variant(negotiator, tensor, rank, meta);
+    return collect_variant(negotiator, tensor, rank, meta, seen);
 }
 
 tutti_status coordinator_name(struct negotiator *negotiator, const struct name_ref *ref,
@@ -250,11 +252,11 @@ tutti_status coordinator_name(struct negotiator *negotiator, const struct name_r
         return TUTTI_OK;
     }
     *collected = tensor;
-    return collect_name(negotiator, tensor, rank, meta);
+    return collect_name(negotiator, tensor, rank, meta, seen);
 }
 
 tutti_status coordinator_name_below(struct negotiator *negotiator,
-        const struct name_ref *ref, int top, const struct meta *meta,
+        const struct name_ref *ref, int top, const struct meta *meta, uint64_t seen,
         struct tensor_state **collected)
 {
     struct tensor_state *tensor = tensor_get(negotiator, ref);
@@ -262,7 +264,8 @@ tutti_status coordinator_name_below(struct negotiator *negotiator,
 
     if (tensor != NULL) {
         tensor_activate(negotiator, tensor);
-        variant = variant_get(negotiator, tensor, meta);
+        tensor->round.collected = true;
+        variant = variant_get(negotiator, tensor, meta, seen);
     }
     if (variant == NULL) {
         return no_memory_for(ref->name, ref->name_len);
@@ -282,9 +285,7 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
     struct tensor_state *tensor = tensor_find(negotiator, ref);
     const uint64_t decided_at =
             tensor != NULL ? tensor->tally->decided_at : negotiator->names.forgotten_at;
-    const bool stale = (tensor != NULL &&
-                               (tensor->tally->decided || tensor->tally->planning ||
-                                       log_length < tensor->heard.void_before)) ||
+    const bool stale = (tensor != NULL && tensor->tally->decided) ||
             decided_at > log_length || negotiator->groups.failed_at > log_length;
 
     if (stale) {
@@ -295,6 +296,7 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
         return no_memory_for(ref->name, ref->name_len);
     }
     tensor_activate(negotiator, tensor);
+    tensor->round.collected = true;
     tensor->tally->cancelled_by = rank;
     return TUTTI_OK;
 }

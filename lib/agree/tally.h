@@ -14,7 +14,7 @@ tutti_status coordinator_name(struct negotiator *negotiator, const struct name_r
         struct tensor_state **collected);
 /** All members at and below `top` gave the same, which may be held (name_is_holdable()). */
 tutti_status coordinator_name_below(struct negotiator *negotiator,
-        const struct name_ref *ref, int top, const struct meta *meta,
+        const struct name_ref *ref, int top, const struct meta *meta, uint64_t seen,
         struct tensor_state **collected);
 tutti_status coordinator_cancel(struct negotiator *negotiator,
         const struct name_ref *ref, int rank, uint64_t log_length);

@@ -14,12 +14,11 @@
 #include "agree/steps.h"
 #include "base/bitset.h"
 
-struct plan;
-
 /** Ranks that gave the same metadata in a round; coordinator only. */
 struct variant {
     struct meta meta; /* owned copy */
     struct bitset ranks; /* set ranks */
+    uint64_t seen; /* the least that one of them had read of the log */
     struct variant *next;
 };
 
@@ -34,18 +33,11 @@ struct tensor_links {
     struct tensor_state *next, *prev;
 };
 
-/** What the coordinator has seen of a tensor in the log, to make plans of. */
-struct history {
-    uint32_t wave; /* tensors of a later one wait for some of an earlier */
-    uint64_t iteration; /* in which it was launched last; 0: none */
-    uint64_t iteration_before; /* the one before */
-    uint64_t launched_in; /* the log message in which it was launched */
-    uint64_t launched_order; /* ... and how many were before it, ever */
-    int64_t ready_ns, seen_ns; /* when all had announced it, and when somebody
-                          first had, since the iteration began; averages */
-    uint32_t timings; /* ... over so many iterations, up to 2 */
-    int priority; /* that this rank gave it last */
-    bool launched; /* in the running iteration of its plan */
+/** What members give to a reduction, as it came with their announcements. */
+struct operands {
+    size_t len; /* of each */
+    int count; /* of this round */
+    uint8_t bytes[]; /* [members][len] */
 };
 
 /** One name at the coordinator: what it knows of it, and has collected in the round. */
@@ -54,12 +46,10 @@ struct tally {
     uint64_t uses; /* rounds that ended well */
     uint64_t decided_at; /* length of the log when the last round ended */
     bool retired; /* the number is forgotten in this log message */
-    bool planning; /* a PLAN entry of this log message covers it */
-    uint32_t left_lane; /* of a plan of it that others may still be in */
     struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
     bool row_counts_match; /* they were compared since they changed */
-    struct tensor_links by_use; /* in `numbered` */
-    struct history history;
+    struct operands *operands; /* of its number, or NULL; owned */
+    struct tensor_links in_numbered;
 
     /* this round */
     int arrived; /* members in `who` */
@@ -75,8 +65,6 @@ struct own_request {
     const struct request *local; /* while pending; borrowed */
     bool pending : 1; /* this rank submitted it and has no outcome yet */
     bool by_number : 1; /* it was announced so */
-    bool planned : 1; /* it was not announced: it is with its plan */
-    bool contributed : 1; /* ... which has arrived at its batch */
     bool cancel : 1; /* it is to be cancelled */
 };
 
@@ -88,6 +76,7 @@ struct round {
                                   (coordinator); allocated at first use */
     struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
     bool split; /* inner: pass everything on, wait for nobody */
+    bool collected; /* member by member: `who`, `held`, or something of the tally is set */
 };
 
 /** What this rank's threads have of a tensor: under the lock of the names. */
@@ -95,12 +84,6 @@ struct tensor_threads {
     void *user; /* theirs; given to config.forget() */
     uint32_t holds; /* with any it is not forgotten: see names_hold() */
     bool met; /* the negotiator has it on its lists */
-};
-
-/** How announcements of a tensor are taken. */
-struct tensor_heard {
-    uint64_t void_before; /* what was announced by who had read less is void */
-    bool passes; /* what is announced by name is never held here */
 };
 
 /** One name at one rank: what is known about it, and its current round. */
@@ -118,11 +101,7 @@ struct tensor_state {
     struct steps steps; /* of all uses of the number, equal on all members */
     struct row_counts announced; /* what this rank gave last; without a number it is
                                forgotten when the round ends */
-    struct plan *plan; /* that it belongs to, or NULL; with a number */
-    struct {
-        uint32_t item, batch;
-    } place; /* in the plan */
-    struct tensor_heard heard;
+    bool passes; /* what is announced by name is never held here */
 
     struct round round;
     struct own_request own;
@@ -135,7 +114,7 @@ struct tensor_state {
 struct tensor_list {
     struct tensor_state *first, *last;
     size_t count;
-    bool by_use; /* of the coordinator's, by last use */
+    bool of_numbers; /* of the coordinator */
 };
 
 #endif

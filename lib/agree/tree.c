@@ -180,6 +180,20 @@ static bool find_children(struct tree *tree, const struct tree_shape *shape)
         return false;
     }
     tree->child_count = tree_shape_children(shape, tree->rank, tree->children);
+    tree->near = mem_calloc((size_t)tree->child_count + 1, sizeof *tree->near);
+    tree->child_is_near =
+            mem_calloc((size_t)tree->child_count + 1, sizeof *tree->child_is_near);
+    if (tree->near == NULL || tree->child_is_near == NULL) {
+        return false;
+    }
+    for (int c = 0; c < tree->child_count; c++) {
+        if (shape->nodes[tree->children[c]] == shape->nodes[tree->rank]) {
+            tree->child_is_near[c] = true;
+            tree->near[tree->near_count++] = tree->children[c];
+        }
+    }
+    tree->parent_is_near =
+            tree->parent >= 0 && shape->nodes[tree->parent] == shape->nodes[tree->rank];
     return true;
 }
 
@@ -245,6 +259,8 @@ void tree_fini(struct tree *tree)
 {
     mem_free(tree->below);
     mem_free(tree->children);
+    mem_free(tree->near);
+    mem_free(tree->child_is_near);
     *tree = (struct tree){ 0 };
 }
 

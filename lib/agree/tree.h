@@ -38,6 +38,10 @@ struct tree {
     int parent; /* -1 for the root */
     int *children; /* [child_count] of this member, ascending; owned */
     int child_count;
+    bool parent_is_near; /* it is of the same node */
+    bool *child_is_near; /* [child_count] likewise; owned */
+    int *near; /* [near_count] these children, ascending; owned */
+    int near_count;
     struct tree_range *below; /* [range_count] ascending; owned */
     size_t range_count;
     const struct tree_shape *shape; /* at the root; else NULL; borrowed */

@@ -7,7 +7,7 @@
 #include "ops/gpu/gpu.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
-#include "ops/shm/shm_arrival_flags.h"
+#include "ops/shm/shm_board.h"
 #include "run/start.h"
 #include "transport/inproc.h"
 
@@ -109,8 +109,11 @@ static tutti_status prepare_rank(
 {
     const tutti_status status = setup_begin(spec, config, spec->transport.rank);
 
+    if (status == TUTTI_OK) {
+        setup_warn(spec);
+    }
     if (status == TUTTI_OK && shows_words(&spec->config)) {
-        spec->arrival_flags = shm_arrival_flags(job->domain);
+        spec->board = shm_board(job->domain);
     }
     if (status == TUTTI_OK && !nodes_add(&spec->nodes, 0, spec->size)) {
         return no_memory_for_ranks(spec->size);

@@ -19,7 +19,7 @@
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
-#include "ops/shm/shm_arrival_flags.h"
+#include "ops/shm/shm_board.h"
 #include "transport/mpi.h"
 #include "transport/mpi_life.h"
 
@@ -158,7 +158,7 @@ static void add_nodes(struct context_spec *spec, struct mpi_env *env)
     env->nodes = (struct hier_config){ .inner = is_alone ? &op_self : &op_shm,
         .across = &op_mpi,
         .inner_native = env->domain,
-        .across_native = env->job.data,
+        .across_native = &env->job.data,
         .group_of = env->node_of,
         .piece_chunks = NODES_PIECE_CHUNKS,
         .alloc = is_alone ? NULL : shared_alloc,
@@ -205,26 +205,15 @@ static void choose_backends(struct context_spec *spec, struct mpi_env *env)
             .share = share_pages,
             .unshare = unshare_pages,
             .user = env };
-        spec->arrival_flags = shm_arrival_flags(env->domain);
+        spec->board = shm_board(env->domain);
     }
     if (divides_nodes(spec, env)) {
         add_nodes(spec, env);
     }
     if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
-        add_backend(spec, &op_mpi_vendor, env->job.data);
+        add_backend(spec, &op_mpi_vendor, &env->job.data);
     }
-    add_backend(spec, &op_mpi, env->job.data);
-}
-
-/* The ranks have agreed on the configuration, which says how many the backends need. */
-static tutti_status add_communicators(
-        const struct context_spec *spec, struct mpi_env *env)
-{
-    static_assert(OP_LANES <= MPI_JOB_DATA_MAX, "each lane may have a communicator");
-
-    return spec->config.backend == CONFIG_BACKEND_VENDOR
-            ? transport_mpi_job_widen(&env->job, OP_LANES)
-            : TUTTI_OK;
+    add_backend(spec, &op_mpi, &env->job.data);
 }
 
 static void say_thread_level(const struct context_spec *spec)
@@ -248,6 +237,7 @@ static tutti_status open_control(struct context_spec *spec, struct mpi_env *env)
         spec->log.rank = spec->rank;
         spec->any_thread = env->job.thread_level == MPI_THREAD_MULTIPLE;
         env->rank = spec->rank;
+        setup_warn(spec);
     }
     return status;
 }
@@ -266,10 +256,7 @@ static tutti_status prepare(struct context_spec *spec, struct mpi_env *env)
         status = agree(env, setup_agree(spec));
     }
     if (status == TUTTI_OK) {
-        status = add_communicators(spec, env);
-    }
-    if (status == TUTTI_OK) {
-        status = agree(env, link_meet(spec, env->job.data));
+        status = agree(env, link_meet(spec, &env->job.data));
     }
     if (status == TUTTI_OK) {
         status = agree(env, neighbours_meet(spec, &env->domain, &env->all_share));

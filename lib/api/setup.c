@@ -30,12 +30,14 @@ static tutti_status set_limits(struct context_spec *spec)
     return TUTTI_OK;
 }
 
-static void log_lines(const struct log *log, const char *lines)
+void setup_warn(const struct context_spec *spec)
 {
+    const char *lines = spec->rank == 0 ? spec->warnings : "";
+
     while (*lines != '\0') {
         const size_t len = strcspn(lines, "\n");
 
-        log_warn(log, "%.*s", (int)len, lines);
+        log_warn(&spec->log, "%.*s", (int)len, lines);
         lines += len;
         lines += *lines == '\n' ? 1 : 0;
     }
@@ -60,9 +62,7 @@ tutti_status setup_begin(
             .user = config->log_user,
             .level = (tutti_log_level)config->values.log_level,
             .rank = rank };
-        if (rank <= 0) {
-            log_lines(&spec->log, config->warnings);
-        }
+        memcpy(spec->warnings, config->warnings, sizeof spec->warnings);
         status = reduce_use((enum config_kernels)config->values.kernels);
         if (status == TUTTI_OK) {
             status = set_limits(spec);

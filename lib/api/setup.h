@@ -11,12 +11,14 @@
 
 /**
  * Fills a spec, zeroed otherwise, from a configuration (NULL: the environment): values, log,
- * and limits from this machine's caches. Chooses the process's kernels. Logs the
- * configuration's warnings when `rank` is 0 or unknown (-1).
+ * and limits from this machine's caches. Chooses the process's kernels.
+ * `rank` is -1 where it is not known yet.
  * @return TUTTI_OK, TUTTI_ERR_CONFIG, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
  */
 tutti_status setup_begin(
         struct context_spec *spec, const tutti_config *config, int rank);
+/** Logs the warnings about the configuration, on rank 0. */
+void setup_warn(const struct context_spec *spec);
 
 /**
  * What all ranks of the job make of what each says, on all ranks or on none. Collective, also

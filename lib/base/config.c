@@ -339,7 +339,17 @@ tutti_status config_set(
     if (status == TUTTI_ERR_CONFIG) {
         return bad_value(row, text, origin);
     }
+    if (status == TUTTI_OK) {
+        ((char *)&config->given)[row - rows] = 1;
+    }
     return status == TUTTI_OK ? TUTTI_OK : no_memory();
+}
+
+bool config_is_given(const struct config *config, const char *name)
+{
+    const struct config_row *row = config_find(name);
+
+    return row != NULL && ((const char *)&config->given)[row - rows] != 0;
 }
 
 bool config_format(const struct config *config, const struct config_row *row,

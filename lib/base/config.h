@@ -27,6 +27,7 @@ struct config {
 #define ENUM(name, def, choices, scope, horovod, help) int name;
 #define TEXT(name, def, scope, horovod, help) char *name;
 #include "base/config.def"
+    struct config_bytes given; /* 1: it was set by config_set() */
 };
 
 /** Number of parameters. */
@@ -51,10 +52,6 @@ enum config_hierarchy {
     CONFIG_HIERARCHY_FLAT,
     CONFIG_HIERARCHY_NODE,
     CONFIG_HIERARCHY_CACHE
-};
-enum config_plan {
-    CONFIG_PLAN_AUTO,
-    CONFIG_PLAN_OFF
 };
 enum config_algorithm {
     CONFIG_ALGORITHM_AUTO,
@@ -131,6 +128,8 @@ tutti_status config_copy(struct config *to, const struct config *from);
  */
 tutti_status config_set(
         struct config *config, const char *name, const char *text, const char *origin);
+/** True when config_set() has set it, even to its default. */
+bool config_is_given(const struct config *config, const char *name);
 /** Writes a value as text; false when it does not fit. */
 bool config_format(const struct config *config, const struct config_row *row,
         char *text, size_t capacity);
@@ -144,6 +143,11 @@ bool config_format(const struct config *config, const struct config_row *row,
  */
 tutti_status config_from_environment(
         struct config *config, char *warnings, size_t capacity);
+
+/**
+ * Appends a line to `warnings`, once, when parameters are set that are accepted and ignored.
+ */
+void config_warn_ignored(const struct config *config, char *warnings, size_t capacity);
 
 /** The value of a variable that is tuttirun's and ours alone (TUTTI_INTERNAL_...), or NULL. */
 const char *config_internal(const char *variable);

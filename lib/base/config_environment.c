@@ -279,7 +279,23 @@ tutti_status config_from_environment(
     }
     config_fini(config);
     *config = next;
+    config_warn_ignored(config, warnings, capacity);
     return TUTTI_OK;
+}
+
+void config_warn_ignored(const struct config *config, char *warnings, size_t capacity)
+{
+    static const char text[] = "plan, plan_alpha_us and plan_beta_ns_per_mb are "
+                               "ignored: there are no plans any more, and nothing "
+                               "needs to be set";
+    const struct config_bytes *given = &config->given;
+    struct lines lines = { .text = warnings, .capacity = capacity };
+
+    if ((given->plan != 0 || given->plan_alpha_us != 0 ||
+                given->plan_beta_ns_per_mb != 0) &&
+            strstr(warnings, text) == NULL) {
+        lines_add(&lines, "%s", text);
+    }
 }
 
 const char *config_internal(const char *variable)

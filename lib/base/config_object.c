@@ -67,6 +67,7 @@ tutti_status tutti_config_set(tutti_config *config, const char *name, const char
     }
     status = config_set(&config->values, name, value, "tutti_config_set");
     if (status == TUTTI_OK) {
+        config_warn_ignored(&config->values, config->warnings, sizeof config->warnings);
         text_refresh(config, (size_t)(config_find(name) - config_rows(&count)));
     }
     return status;

@@ -3,21 +3,17 @@
  */
 #include "device/tickets.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 
 enum {
-    LANE_MASK = 15,
-    FLAG_CREATION = 16,
-    FLAG_TOKEN = 32,
+    FLAG_CREATION = 1,
+    FLAG_TOKEN = 2,
     DUTY_ASKED = 1, /* others may ask                                     */
     DUTY_OWED = 2 /* something was queued, and not launched              */
 };
-
-static_assert(OP_LANES <= LANE_MASK + 1, "a lane fits beside the flags");
 
 /* ------------------------------------------------------------------ queues */
 
@@ -136,15 +132,14 @@ static void grant(
 }
 
 /* The first member asks for all. */
-static void ask(struct tickets *tickets, const struct op_set *set, uint32_t lane)
+static void ask(struct tickets *tickets, const struct op_set *set)
 {
-    struct ticket question = { .set = set->id, .lane = lane };
+    struct ticket question = { .set = set->id };
 
     tickets->failed |= !queue_push(&tickets->asked, &question);
 }
 
-void tickets_queued(
-        struct tickets *tickets, const struct op_set *set, uint32_t lane, bool has_part)
+void tickets_queued(struct tickets *tickets, const struct op_set *set, bool has_part)
 {
     tickets->owed++;
     set_duty(tickets);
@@ -152,11 +147,11 @@ void tickets_queued(
         tickets_demand(tickets);
     }
     if (tickets->rank == TICKETS_SEQUENCER) {
-        struct ticket ticket = { .lane = lane, .is_owed = true };
+        struct ticket ticket = { .is_owed = true };
 
         grant(tickets, set, &ticket);
     } else if (set->rank == 0 && !has_sequencer(set)) {
-        ask(tickets, set, lane);
+        ask(tickets, set);
     }
 }
 
@@ -178,7 +173,7 @@ void tickets_created(struct tickets *tickets, const struct op_set *set)
 static void put_ticket(struct wire_writer *out, const struct ticket *ticket)
 {
     wire_put_u8(out,
-            (uint8_t)(ticket->lane | (ticket->is_creation ? FLAG_CREATION : 0u) |
+            (uint8_t)((ticket->is_creation ? FLAG_CREATION : 0u) |
                     (ticket->has_token ? FLAG_TOKEN : 0u)));
     wire_put_varint(out, ticket->set);
     if (ticket->has_token) {
@@ -264,7 +259,6 @@ static tutti_status send_question(
         struct tickets *tickets, const struct ticket *question)
 {
     wire_writer_reset(&tickets->message);
-    wire_put_u8(&tickets->message, (uint8_t)question->lane);
     wire_put_varint(&tickets->message, question->set);
     return send(tickets, TICKETS_SEQUENCER, true);
 }
@@ -291,14 +285,13 @@ static bool get_ticket(struct wire_reader *in, struct ticket *ticket)
     const uint8_t *token = NULL;
 
     *ticket = (struct ticket){ .set = (tutti_process_set)set,
-        .lane = flags & LANE_MASK,
         .is_creation = (flags & FLAG_CREATION) != 0,
         .has_token = (flags & FLAG_TOKEN) != 0,
         .is_owed = (flags & FLAG_CREATION) == 0 };
     if (ticket->has_token) {
         token = wire_get_bytes(in, OP_TOKEN_BYTES);
     }
-    if (!wire_ok(in) || set > UINT32_MAX || ticket->lane >= OP_LANES) {
+    if (!wire_ok(in) || set > UINT32_MAX || flags > (FLAG_CREATION | FLAG_TOKEN)) {
         return false;
     }
     if (token != NULL) {
@@ -349,14 +342,13 @@ static tutti_status take_questions(
         struct tickets *tickets, int from, struct wire_reader *in)
 {
     while (wire_left(in) > 0) {
-        const uint8_t lane = wire_get_u8(in);
         const uint64_t id = wire_get_varint(in);
         const struct op_set *set = id <= UINT32_MAX
                 ? tickets->ops->find(tickets->user, (uint32_t)id)
                 : NULL;
-        struct ticket ticket = { .lane = lane };
+        struct ticket ticket = { .set = 0 };
 
-        if (!wire_ok(in) || lane >= OP_LANES || set == NULL) {
+        if (!wire_ok(in) || set == NULL) {
             return malformed(from);
         }
         grant(tickets, set, &ticket);
@@ -392,8 +384,7 @@ static bool is_demanded(const struct tickets *tickets)
             atomic_load_explicit(&tickets->demands, memory_order_acquire) > 0;
 }
 
-bool tickets_allow(
-        const struct tickets *tickets, const struct op_set *set, uint32_t lane)
+bool tickets_allow(const struct tickets *tickets, const struct op_set *set)
 {
     const struct ticket *ticket;
 
@@ -402,7 +393,7 @@ bool tickets_allow(
     }
     ticket = queue_at(&tickets->next, 0);
     return !ticket->is_creation && !ticket->has_token && ticket->set == set->id &&
-            ticket->lane == lane && is_demanded(tickets);
+            is_demanded(tickets);
 }
 
 static void use(struct tickets *tickets)

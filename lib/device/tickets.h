@@ -1,11 +1,11 @@
 /*
- * The order in which the batches of device memory are launched: one for all process sets
- * and lanes, equal on all ranks, as NCCL wants it (docs/design/gpu.md, "One launch order").
+ * The order in which the batches of device memory are launched: one for all process sets,
+ * equal on all ranks, as NCCL wants it (docs/design/gpu.md, "One launch order").
  *
  * World rank 0 is the sequencer. It writes a ticket for each device batch of its own when it
  * queues it, and for those of sets that it is no member of when their first member asks; to
  * the members of the set it sends it. Every rank launches in the order of its tickets, and
- * within a lane batches are in order anyway, so a ticket names set and lane.
+ * within a set batches are in order anyway, so a ticket names the set.
  *
  * As long as the world is the only set, tickets travel along a tree of its ranks, which are
  * all awake then; from the first other set on, straight from the sequencer, because a rank
@@ -15,9 +15,9 @@
  * Pure: what happens is told to it, and what it wants done it says by struct tickets_ops.
  * One thread, unless said otherwise.
  *
- *     orders      straight(u8), then until the end: flags and lane (u8), set id (varint), the
- *                 token where there is one
- *     questions   until the end: lane (u8), set id (varint)
+ *     orders      straight(u8), then until the end: flags (u8), set id (varint), the token
+ *                 where there is one
+ *     questions   until the end: set id (varint)
  */
 #ifndef TUTTI_AGREE_TICKETS_H
 #define TUTTI_AGREE_TICKETS_H
@@ -38,7 +38,6 @@
 /** What comes next on a rank. */
 struct ticket {
     tutti_process_set set;
-    uint32_t lane; /* of the batch; 0 for a creation                         */
     bool is_creation; /* the set has been made; concerns every rank              */
     bool has_token; /* the ranks of the set meet first                         */
     bool by_tree; /* this rank hands it on along the tree                    */
@@ -115,8 +114,7 @@ void tickets_removed(struct tickets *tickets, const struct op_set *set);
  * @param has_part  false: this rank has joined, and only counts it. It has no place in the
  *                  program then, so it is waited for.
  */
-void tickets_queued(struct tickets *tickets, const struct op_set *set, uint32_t lane,
-        bool has_part);
+void tickets_queued(struct tickets *tickets, const struct op_set *set, bool has_part);
 /** What ops->send() of another rank was given. Errors: TUTTI_ERR_PROTOCOL. */
 tutti_status tickets_receive(struct tickets *tickets, int from, bool is_question,
         const void *bytes, size_t len);
@@ -125,9 +123,8 @@ tutti_status tickets_receive(struct tickets *tickets, int from, bool is_question
  * Errors: TUTTI_ERR_NO_MEMORY, those of send() and meet().
  */
 tutti_status tickets_advance(struct tickets *tickets, bool *moved);
-/** True when the first waiting device batch of a lane may be launched now. */
-bool tickets_allow(
-        const struct tickets *tickets, const struct op_set *set, uint32_t lane);
+/** True when the first waiting device batch of a set may be launched now. */
+bool tickets_allow(const struct tickets *tickets, const struct op_set *set);
 /** It was launched, or skipped: see tickets_queued(). */
 void tickets_use(struct tickets *tickets, bool has_part);
 /**

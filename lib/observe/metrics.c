@@ -25,10 +25,8 @@ enum family {
     FAMILY_BUSY,
     FAMILY_LEAD,
     FAMILY_CALLER_WAIT,
-    FAMILY_STEPS,
-    FAMILY_PLANNED,
-    FAMILY_EXITS,
     FAMILY_ANNOUNCED,
+    FAMILY_STEPS,
     FAMILY_MESSAGES,
     FAMILY_MESSAGE_BYTES,
     FAMILY_STALLS,
@@ -65,16 +63,11 @@ static const struct metrics_name names[FAMILY_COUNT] = {
             TUTTI_METRIC_COUNTER },
     [FAMILY_CALLER_WAIT] = { "tutti_caller_wait_seconds_total", "rank",
             "time that callers spent in waiting calls", TUTTI_METRIC_COUNTER },
-    [FAMILY_STEPS] = { "tutti_steps_total", "rank, agreed",
-            "iterations that repeat, agreed by a plan or by negotiation",
-            TUTTI_METRIC_COUNTER },
-    [FAMILY_PLANNED] = { "tutti_planned_operations_total", "rank",
-            "operations that ran in a plan, without negotiation",
-            TUTTI_METRIC_COUNTER },
-    [FAMILY_EXITS] = { "tutti_plan_exits_total", "rank, reason", "plans that were left",
-            TUTTI_METRIC_COUNTER },
     [FAMILY_ANNOUNCED] = { "tutti_announcements_total", "rank, by",
             "tensors announced to the coordinator", TUTTI_METRIC_COUNTER },
+    [FAMILY_STEPS] = { "tutti_steps_total", "rank",
+            "steps of the training: uses of one tensor that repeats",
+            TUTTI_METRIC_COUNTER },
     [FAMILY_MESSAGES] = { "tutti_control_messages_total", "rank",
             "control messages sent", TUTTI_METRIC_COUNTER },
     [FAMILY_MESSAGE_BYTES] = { "tutti_control_bytes_total", "rank",
@@ -109,19 +102,9 @@ static const struct scalar scalars[] = {
     { FAMILY_BUSY, AT(busy_ns), NULL, NULL },
     { FAMILY_LEAD, AT(lead_ns), NULL, NULL },
     { FAMILY_CALLER_WAIT, AT(wait_ns), NULL, NULL },
-    { FAMILY_STEPS, AT(planned_steps), "agreed", "plan" },
-    { FAMILY_STEPS, AT(slow_steps), "agreed", "negotiation" },
-    { FAMILY_PLANNED, AT(planned), NULL, NULL },
-    { FAMILY_EXITS, AT(exits[1]), "reason", "timer" },
-    { FAMILY_EXITS, AT(exits[2]), "reason", "metadata" },
-    { FAMILY_EXITS, AT(exits[3]), "reason", "join" },
-    { FAMILY_EXITS, AT(exits[4]), "reason", "finalize" },
-    { FAMILY_EXITS, AT(exits[5]), "reason", "cancel" },
-    { FAMILY_EXITS, AT(exits[6]), "reason", "replaced" },
-    { FAMILY_EXITS, AT(exits[7]), "reason", "followed" },
-    { FAMILY_EXITS, AT(exits[8]), "reason", "step" },
     { FAMILY_ANNOUNCED, AT(by_number), "by", "number" },
     { FAMILY_ANNOUNCED, AT(by_name), "by", "name" },
+    { FAMILY_STEPS, AT(steps), NULL, NULL },
     { FAMILY_MESSAGES, AT(messages), NULL, NULL },
     { FAMILY_MESSAGE_BYTES, AT(message_bytes), NULL, NULL },
     { FAMILY_STALLS, AT(stalls), NULL, NULL },
@@ -146,16 +129,6 @@ const struct metrics_name *metrics_families(size_t *count)
 }
 
 /* ------------------------------------------------------------------ counting */
-
-uint64_t metrics_plan_exits(const struct metrics *metrics)
-{
-    uint64_t sum = 0;
-
-    for (int i = 0; i < METRICS_EXITS; i++) {
-        sum += counter_get(&metrics->exits[i]);
-    }
-    return sum;
-}
 
 unsigned metrics_size_class(uint64_t bytes)
 {

@@ -30,8 +30,6 @@ enum {
     METRICS_SETS = 16, /* process sets whose memory is told apart; likewise           */
     METRICS_BACKENDS = 8,
     METRICS_BACKEND_BYTES = 16, /* of a name with its zero                            */
-    METRICS_EXITS =
-            9, /* reasons to leave a plan: enum plan_exit                      */
     METRICS_LABELS =
             4 /* of a sample, at most                                         */
 };
@@ -65,12 +63,10 @@ struct metrics_set {
 /** Counted by the engine, where nothing else is said; read by anyone. */
 struct metrics {
     _Atomic uint64_t batches;
+    _Atomic uint64_t steps; /* uses of one tensor that repeats                        */
     _Atomic uint64_t by_number, by_name; /* announcements                           */
     _Atomic uint64_t messages, message_bytes; /* of control                         */
     _Atomic uint64_t stalls;
-    _Atomic uint64_t planned; /* operations                                          */
-    _Atomic uint64_t planned_steps, slow_steps;
-    _Atomic uint64_t exits[METRICS_EXITS]; /* plans that were left, by reason        */
     _Atomic uint64_t wait_ns; /* of callers in waiting calls; by the waiting threads */
     _Atomic uint64_t lead_ns; /* this rank had all of a batch, and waited for others */
     _Atomic uint64_t busy_ns; /* some batch was in flight                            */
@@ -122,8 +118,6 @@ static inline uint64_t counter_get(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/** Sum of the plans that were left. */
-uint64_t metrics_plan_exits(const struct metrics *metrics);
 /** The class of so many bytes: they are at most 1 << class, and more than half of that. */
 unsigned metrics_size_class(uint64_t bytes);
 /** Counts a batch that has ended. The engine alone. */

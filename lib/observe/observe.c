@@ -79,8 +79,7 @@ static struct recorder_event event_of(const struct batch *batch,
         .time_ns = time_ns,
         .place = batch->op.sequence,
         .amount = amount,
-        .set = batch->set->id,
-        .lane = batch->lane };
+        .set = batch->set->id };
 }
 
 static void record(const struct tutti *t, const struct batch *batch,
@@ -104,7 +103,7 @@ static void record_timed(const struct tutti *t, const struct batch *batch,
 
 /*
  * How long this rank has waited for the others, since it had submitted a batch: what was submitted
- * last is at one end or the other, for plans are in the order in which tensors become ready.
+ * last is mostly at one end or the other, since a batch is in the order of the log.
  */
 void observe_launch(struct tutti *t, const struct batch *batch)
 {
@@ -216,14 +215,6 @@ void observe_members(struct tutti *t, const struct process_set *set)
     observer_name(&t->observer, &place, ranks, set->id, RECORDER_OF_SET);
     observer_release(&t->observer, &place); /* it stays all the same */
     bitset_fini(&members);
-}
-
-void observe_plan_left(struct tutti *t, const struct process_set *set)
-{
-    recorder_add(&t->observer.recorder,
-            &(struct recorder_event){ .kind = RECORDER_PLAN_LEFT,
-                    .time_ns = t->engine.now_ns,
-                    .set = set->id });
 }
 
 /* ---------------------------------------------------------------------- the rank */

@@ -38,7 +38,6 @@ enum event {
     /* Of a process set: observe_set() */
     EVENT_SET_ADDED,
     EVENT_SETTLED, /* its negotiator has nothing more to do                        */
-    EVENT_PLAN_LEFT,
 
     /* Of the rank: observe_number(), */
     EVENT_ALL_TAKEN_IN, /* so many operations, which is all there were             */
@@ -60,7 +59,6 @@ void observe_time_spent(struct tutti *t, struct batch *batch, enum event event);
 void observe_wait(struct tutti *t, const struct operation *operation, int64_t now_ns);
 void observe_left(struct tutti *t, const struct operation *operation, int64_t begin_ns);
 void observe_members(struct tutti *t, const struct process_set *set);
-void observe_plan_left(struct tutti *t, const struct process_set *set);
 void observe_lot(struct tutti *t, uint64_t count);
 /** Tells what has happened to the rank, in words. */
 void observe_text(struct tutti *t, enum event event, const char *text);
@@ -89,15 +87,8 @@ static inline void observe_counts(
         struct metrics *metrics, struct negotiator *negotiator)
 {
     observe_count(&metrics->by_number, &negotiator->stats.by_number);
+    observe_count(&metrics->steps, &negotiator->stats.steps);
     observe_count(&metrics->by_name, &negotiator->stats.by_name);
-    observe_count(&metrics->planned, &negotiator->stats.planned);
-    observe_count(&metrics->planned_steps, &negotiator->stats.planned_steps);
-    observe_count(&metrics->slow_steps, &negotiator->stats.slow_steps);
-    static_assert(METRICS_EXITS == (int)PLAN_EXIT_COUNT, "a counter for each reason");
-    for (int why = 0; why < METRICS_EXITS && negotiator->stats.plan_exits > 0; why++) {
-        observe_count(&metrics->exits[why], &negotiator->stats.exits[why]);
-    }
-    negotiator->stats.plan_exits = 0;
 }
 
 /** Tells what has happened to a batch. */
@@ -213,9 +204,6 @@ static inline void observe_set(
         break;
     case EVENT_SETTLED:
         observe_counts(t->observer.metrics, &set->negotiator);
-        break;
-    case EVENT_PLAN_LEFT:
-        observe_plan_left(t, set);
         break;
     default:
         break;

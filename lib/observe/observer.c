@@ -103,10 +103,10 @@ void observer_stats(const struct tutti *t, tutti_stats *stats)
     stats->control_bytes = counter_get(&metrics->message_bytes);
     stats->wait_ns = counter_get(&metrics->wait_ns);
     stats->stalls = counter_get(&metrics->stalls);
-    stats->planned = counter_get(&metrics->planned);
-    stats->planned_steps = counter_get(&metrics->planned_steps);
-    stats->slow_steps = counter_get(&metrics->slow_steps);
-    stats->plan_exits = metrics_plan_exits(metrics);
+    stats->planned = 0;
+    stats->planned_steps = 0;
+    stats->slow_steps = 0;
+    stats->plan_exits = 0;
     stats->device_batches = counter_get(&metrics->device_batches);
     stats->device_staged = counter_get(&metrics->device_staged);
     stats->device_packed = counter_get(&metrics->device.packed);

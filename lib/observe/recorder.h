@@ -10,7 +10,7 @@
  *   over         one for each name: how often that is over. Written when it is
  *   tensors      the names
  *   metrics      counters (observe/metrics.h)
- *   events       a ring of the last: batches, waits, plans that were left, failures
+ *   events       a ring of the last: batches, waits, stalls, failures
  *   links        one for each rank: how what comes from it has come of late
  *
  * Nothing here locks, waits or reads a clock: times are those that the engine and waiting threads
@@ -39,8 +39,8 @@
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
 /** The variable that says of which timeline tuttirun makes one file at the end. */
 #define TIMELINE_VARIABLE "TUTTI_INTERNAL_TIMELINE"
-/** "TUTTIFR4": the layout below. */
-#define RECORDER_MAGIC UINT64_C(0x3452464954545554)
+/** "TUTTIFR5": the layout below. */
+#define RECORDER_MAGIC UINT64_C(0x3552464954545554)
 
 enum {
     RECORDER_TENSORS = 4096, /* names that are recorded; more are not               */
@@ -63,7 +63,6 @@ enum recorder_kind {
     RECORDER_FINISHED, /* a batch; amount: its operations                          */
     RECORDER_WAIT, /* a thread waits; tensor: for it                           */
     RECORDER_LEFT, /* it no longer does                                        */
-    RECORDER_PLAN_LEFT, /* agreement by a plan ended; amount: its lane              */
     RECORDER_STALL, /* the library has logged a stall                           */
     RECORDER_ERROR, /* an operation has failed                                  */
     RECORDER_FAILURE, /* the context has failed                                   */
@@ -89,10 +88,9 @@ enum recorder_step {
 struct recorder_event {
     enum recorder_kind kind;
     int64_t time_ns; /* clock_ns()                                           */
-    uint64_t place; /* of a batch: its sequence in its lane                 */
+    uint64_t place; /* of a batch: its sequence in its set                  */
     uint64_t amount;
     uint32_t set; /* process set                                          */
-    uint32_t lane;
     uint32_t tensor; /* 1 + its place in the recording; 0: none              */
 };
 
@@ -114,7 +112,7 @@ struct recorder_slot {
     _Atomic uint32_t set;
     _Atomic uint32_t tensor;
     _Atomic uint32_t kind;
-    _Atomic uint32_t lane;
+    uint32_t unused;
 };
 
 /**
@@ -307,7 +305,6 @@ static inline void recorder_put(
     atomic_store_explicit(&slot->set, event->set, memory_order_relaxed);
     atomic_store_explicit(&slot->tensor, event->tensor, memory_order_relaxed);
     atomic_store_explicit(&slot->kind, event->kind, memory_order_relaxed);
-    atomic_store_explicit(&slot->lane, event->lane, memory_order_relaxed);
     /* Release: who reads the number reads what belongs to it. */
     atomic_store_explicit(&slot->number, number + 1, memory_order_release);
 }

@@ -73,42 +73,16 @@ static void say_rows(const tutti *t)
     }
 }
 
-/** Words in a line. */
-struct words {
-    char text[LINE_BYTES / 2];
-    size_t len;
-};
-
-static void add_exit(void *user, const tutti_metric *metric)
-{
-    struct words *words = user;
-
-    if (metric->label_count > 1 && metric->value > 0 &&
-            strcmp(metric->name, "tutti_plan_exits_total") == 0 &&
-            words->len < sizeof words->text) {
-        const int more = snprintf(words->text + words->len,
-                sizeof words->text - words->len, "%s%.0f %s",
-                words->len == 0 ? ": " : ", ", metric->value, metric->labels[1].value);
-
-        words->len += more > 0 ? (size_t)more : 0;
-    }
-}
-
 static void say_rest(const tutti *t)
 {
     const struct metrics_source source = observer_metrics(t);
     const struct metrics *metrics = source.metrics;
     const uint64_t elapsed = (uint64_t)clock_ns() - counter_get(&metrics->started_ns);
-    struct words words = { .len = 0 };
     char size[32];
 
-    metrics_visit(&source, 1, add_exit, &words);
     say(t, "a batch was in flight for %.3f of %.3f s",
             seconds_of(counter_get(&metrics->busy_ns)), seconds_of(elapsed));
-    say(t, "steps: %llu planned, %llu negotiated; plans that were left: %llu%s",
-            (unsigned long long)counter_get(&metrics->planned_steps),
-            (unsigned long long)counter_get(&metrics->slow_steps),
-            (unsigned long long)metrics_plan_exits(metrics), words.text);
+    say(t, "steps: %llu", (unsigned long long)counter_get(&metrics->steps));
     for (int i = 0; i < METRICS_SETS; i++) {
         const struct metrics_set *set = &metrics->sets[i];
         const uint32_t id = atomic_load_explicit(&set->id, memory_order_relaxed);

@@ -260,10 +260,9 @@ void timeline_take_in(struct tutti *t, const struct operation *operation)
 /* Most were taken in together. */
 size_t timeline_members(const struct tutti *t, const struct batch *batch)
 {
-    struct recorder_event event = { .kind = RECORDER_MEMBERS,
-        .time_ns = t->engine.now_ns,
-        .set = batch->set->id,
-        .lane = batch->lane };
+    struct recorder_event event = {
+        .kind = RECORDER_MEMBERS, .time_ns = t->engine.now_ns, .set = batch->set->id
+    };
     int64_t taken_ns = INT64_MIN;
     uint16_t age = 0;
     size_t bytes = 0;

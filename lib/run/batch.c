@@ -7,7 +7,6 @@
 
 #include "base/bitset.h"
 #include "base/mem.h"
-#include "run/carry.h"
 #include "run/context.h"
 
 #define NEXT(state) (1u << (state))
@@ -23,7 +22,7 @@ const unsigned batch_transitions[BATCH_STATE_COUNT] = {
 };
 #undef NEXT
 
-struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
+struct batch *batch_new(struct tutti *t, struct process_set *set)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     struct batch *batch = dispatcher->spare;
@@ -43,11 +42,8 @@ struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
     }
     batch->context = t;
     batch->set = set;
-    batch->lane = lane;
     batch->operation_count = 0;
     batch->priority = INT_MIN;
-    batch->epoch = 0;
-    batch->time.timed_ns = 0;
     batch->space = OP_HOST;
     batch->issued = NULL;
     batch->operands = NULL;
@@ -166,10 +162,8 @@ void batch_unstage(struct batch *batch)
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
 {
     batch_unstage(batch);
-    if (batch->operands != NULL) {
-        carry_release(dispatcher, batch->operands);
-        batch->operands = NULL;
-    }
+    mem_free(batch->operands);
+    batch->operands = NULL;
     batch_advance(batch, BATCH_SPARE);
     batch->next = dispatcher->spare;
     dispatcher->spare = batch;
@@ -181,7 +175,7 @@ void batch_free_all(struct batch *batches)
         struct batch *next = batches->next;
 
         batch_unstage(batches);
-        carry_free(batches->operands);
+        mem_free(batches->operands);
         mem_free(batches->staging.tensors);
         mem_free(batches->staging.copies);
         mem_free(batches->events);

@@ -26,19 +26,18 @@ struct bitset;
 struct dispatcher;
 struct dispatcher_backend;
 struct process_set;
-struct set_lane;
 struct tutti;
 struct operation;
 
 enum batch_state {
     BATCH_SPARE, /* to be used again                                            */
     BATCH_FORMING, /* operations are added                                           */
-    BATCH_WAITING, /* in the queue of its lane                                  */
-    BATCH_LAUNCHED, /* it has its number in the lane; no backend has begun yet  */
+    BATCH_WAITING, /* in the queue of its set                                   */
+    BATCH_LAUNCHED, /* it has its number in the set; no backend has begun yet   */
     BATCH_FETCHING, /* inputs are on their way to the host                      */
     BATCH_RUNNING, /* with a backend                                            */
     BATCH_RETURNING, /* outputs are on their way to the device; the operations are issued, the
-                        lane goes on, and the batch only keeps the host's memory */
+                        set goes on, and the batch only keeps the host's memory */
     BATCH_CANCELLED, /* kept until backends are closed, which may write into its buffer */
     BATCH_STATE_COUNT
 };
@@ -74,7 +73,6 @@ struct batch_times {
     int64_t ended_ns; /* its backend has ended it                              */
     int64_t moved_ns; /* something of it has moved last, or it was launched     */
     int64_t told_ns; /* it was told that it stands still; 0: never              */
-    int64_t timed_ns; /* it was begun, if it is timed; else 0                   */
 };
 
 /** Written by observe() alone. */
@@ -101,20 +99,18 @@ struct batch_parts {
 struct batch {
     enum batch_state state; /* written by batch_advance() alone                     */
     struct process_set *set; /* it may be gone while RETURNING                      */
-    uint32_t lane; /* of the set; below OP_LANES                         */
-    struct operation *
-            *operations; /* owned; operation_count of them, in order of the lane; none:
+    struct operation **
+            operations; /* owned; operation_count of them, in the order of the log; none:
                             this rank has joined, and only counts the batch    */
     size_t operation_count, operation_capacity;
     int priority; /* the largest of its operations                             */
-    uint64_t epoch; /* of its plan; 0: none                                      */
     struct batch_times time;
     struct batch_observed observed;
     enum op_space space; /* where its tensors lie                                */
     struct op_run *runs; /* owned; as many as operations; what the backend sees  */
     struct batch_parts parts;
     struct op_batch op;
-    struct op_operand *operands; /* owned; of others, where they came beforehand      */
+    uint8_t *operands; /* owned; see op_batch.operands                             */
     struct batch_members present;
     struct fusion_buffer buffer; /* when the operations were packed                   */
 
@@ -147,8 +143,8 @@ static inline void batch_advance(struct batch *batch, enum batch_state to)
     batch->state = to;
 }
 
-/** An empty batch of a lane of a set; NULL when out of memory. */
-struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane);
+/** An empty batch of a set; NULL when out of memory. */
+struct batch *batch_new(struct tutti *t, struct process_set *set);
 /** Adds an operation to it; false when out of memory. */
 bool batch_add(struct dispatcher *dispatcher, struct batch *batch,
         struct operation *operation);

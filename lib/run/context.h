@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "observe/observer.h"
-#include "ops/arrival_flags.h"
+#include "ops/board.h"
 #include "ops/device.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
@@ -71,8 +71,7 @@ struct peers {
     struct nodes nodes;
     struct nodes caches; /* likewise, of the ranks that share a cache                 */
     struct transport transport;
-    struct arrival_flags
-            arrival_flags; /* words that ranks show each other, if there is one          */
+    struct board board; /* of the ranks of this node, if there is one                 */
 };
 
 /** Who made the context. Fixed. */

@@ -5,10 +5,8 @@
 
 #include <limits.h>
 
-#include "agree/negotiator.h"
 #include "base/clock.h"
 #include "observe/observe.h"
-#include "run/carry.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -26,31 +24,20 @@ static bool is_ordered(const struct tutti *t, const struct batch *batch)
 
 void dispatch_queue(struct tutti *t, struct batch *batch)
 {
-    struct set_lane *lane = batch_lane(batch);
+    struct process_set *set = batch->set;
 
     batch->next = NULL;
     batch->time.agreed_ns = t->engine.now_ns;
     batch_advance(batch, BATCH_WAITING);
-    if (lane->last_waiting != NULL) {
-        lane->last_waiting->next = batch;
+    if (set->last_waiting != NULL) {
+        set->last_waiting->next = batch;
     } else {
-        lane->first_waiting = batch;
+        set->first_waiting = batch;
     }
-    lane->last_waiting = batch;
-    batch->set->waiting_lanes |= 1u << batch->lane;
+    set->last_waiting = batch;
     t->dispatcher.waiting++;
     if (is_ordered(t, batch)) {
         order_queued(t, batch);
-    }
-}
-
-static void note_time(struct batch *batch)
-{
-    batch->time.ended_ns = clock_ns();
-    if (batch->time.timed_ns != 0) {
-        negotiator_sample(&batch->set->negotiator,
-                batch->op.count * tutti_dtype_size(batch->op.dtype),
-                batch->time.ended_ns - batch->time.timed_ns);
     }
 }
 
@@ -77,16 +64,16 @@ static struct operation *take_operations(struct batch *batch)
 }
 
 /*
- * The backend has ended it, so the lane goes on, and the set may be removed. Its operations are
+ * The backend has ended it, so its set goes on, or may be removed. Its operations are
  * over, or, of device memory, issued.
  */
 static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
     struct device_event *event = batch->issued;
 
-    note_time(batch);
+    batch->time.ended_ns = clock_ns();
     observe(t, batch, EVENT_ENDED);
-    batch_lane(batch)->running--;
+    batch->set->running--;
     if (batch_is_staged(batch)) {
         t->device.hold(t->device.state, event);
     } else {
@@ -100,17 +87,17 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
 }
 
 /*
- * Backends tell batches of a lane apart by sequence modulo OP_INFLIGHT_MAX, so one that
+ * Backends tell batches of a set apart by sequence modulo OP_INFLIGHT_MAX, so one that
  * takes long holds up those that far behind it.
  */
-static bool window_is_open(const struct tutti *t, const struct set_lane *lane)
+static bool window_is_open(const struct tutti *t, const struct process_set *set)
 {
-    if (lane->running >= t->config.inflight) {
+    if (set->running >= t->config.inflight) {
         return false;
     }
     for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
-        if (b->state != BATCH_RETURNING && batch_lane(b) == lane &&
-                lane->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
+        if (b->state != BATCH_RETURNING && b->set == set &&
+                set->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
             return false;
         }
     }
@@ -137,15 +124,15 @@ static bool moves_nothing(const struct batch *batch)
     return bytes == 0;
 }
 
-/* Takes the first batch of a lane that has some waiting. */
-static struct batch *take_waiting(struct dispatcher *dispatcher, struct set_lane *lane)
+/* Takes the first batch of a set that has some waiting. */
+static struct batch *take_waiting(
+        struct dispatcher *dispatcher, struct process_set *set)
 {
-    struct batch *batch = lane->first_waiting;
+    struct batch *batch = set->first_waiting;
 
-    lane->first_waiting = batch->next;
-    if (lane->first_waiting == NULL) {
-        lane->last_waiting = NULL;
-        batch->set->waiting_lanes &= ~(1u << batch->lane);
+    set->first_waiting = batch->next;
+    if (set->first_waiting == NULL) {
+        set->last_waiting = NULL;
     }
     dispatcher->waiting--;
     batch->next = NULL;
@@ -158,9 +145,6 @@ static void add_running(
 {
     struct batch **at = &dispatcher->running;
 
-    for (struct batch *b = *at; b != NULL; b = b->next) {
-        b->time.timed_ns = 0;
-    }
     while (*at != NULL && !(t->config.priority && (*at)->priority < batch->priority)) {
         at = &(*at)->next;
     }
@@ -173,29 +157,30 @@ static bool may_launch(const struct tutti *t, const struct batch *batch)
     return !is_ordered(t, batch) || order_allows(t, batch);
 }
 
-static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *moved)
+static tutti_status launch_waiting(
+        struct tutti *t, struct process_set *set, bool *moved)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     tutti_status status = TUTTI_OK;
 
-    while (lane->first_waiting != NULL && status == TUTTI_OK &&
-            window_is_open(t, lane) && may_launch(t, lane->first_waiting)) {
-        struct batch *batch = take_waiting(dispatcher, lane);
+    while (set->first_waiting != NULL && status == TUTTI_OK && window_is_open(t, set) &&
+            may_launch(t, set->first_waiting)) {
+        struct batch *batch = take_waiting(dispatcher, set);
 
         *moved = true;
         if (is_ordered(t, batch)) {
             order_use(t, batch);
         }
         if (batch->operation_count == 0) {
-            lane->sequence++;
+            set->sequence++;
             recycle(dispatcher, batch);
             continue;
         }
-        lane->running++;
+        set->running++;
         batch->time.begun_ns = t->engine.now_ns;
         observe(t, batch, EVENT_BEGUN);
         if (moves_nothing(batch)) {
-            batch->op.sequence = lane->sequence++;
+            batch->op.sequence = set->sequence++;
             batch->backend = NULL;
             status = end_operations(t, batch);
             recycle(dispatcher, batch);
@@ -206,19 +191,6 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
         observe(t, batch, EVENT_LAUNCHED);
-    }
-    return status;
-}
-
-/* Mostly one lane is in use, the first. */
-static tutti_status launch_waiting(
-        struct tutti *t, struct process_set *set, bool *moved)
-{
-    const unsigned lanes = set->waiting_lanes;
-    tutti_status status = TUTTI_OK;
-
-    for (int lane = 0; lanes >> lane != 0 && status == TUTTI_OK; lane++) {
-        status = launch_lane(t, &set->lanes[lane], moved);
     }
     return status;
 }
@@ -327,7 +299,7 @@ static tutti_status step_running(struct tutti *t, bool *moved)
     return TUTTI_OK;
 }
 
-/* Device batches of a lane may have to wait for one of a lane that was looked at before. */
+/* Device batches of a set may have to wait for one of a set that was looked at before. */
 static tutti_status launch_all(struct tutti *t, bool *moved)
 {
     tutti_status status = TUTTI_OK;
@@ -357,10 +329,8 @@ tutti_status dispatch_run(struct tutti *t, bool *moved)
 
 void dispatch_forget(struct dispatcher *dispatcher, struct process_set *set)
 {
-    for (int lane = 0; lane < OP_LANES; lane++) {
-        while (set->lanes[lane].first_waiting != NULL) {
-            recycle(dispatcher, take_waiting(dispatcher, &set->lanes[lane]));
-        }
+    while (set->first_waiting != NULL) {
+        recycle(dispatcher, take_waiting(dispatcher, set));
     }
 }
 
@@ -433,7 +403,6 @@ void dispatch_fini(struct tutti *t)
     free_batches(dispatcher, dispatcher->running);
     free_batches(dispatcher, dispatcher->spare);
     free_batches(dispatcher, dispatcher->cancelled);
-    carry_free(dispatcher->spare_operands);
     for (int i = 0; i < dispatcher->buffer_count; i++) {
         dispatcher->memory->give_back(
                 dispatcher->memory->user, dispatcher->buffers[i].memory);

@@ -1,7 +1,7 @@
 /*
- * The dispatcher: launches agreed batches on backends, in the order of each lane of a set,
- * with a window of batches in flight for each lane, and steps them until they are final.
- * Lanes do not wait for each other. Engine only.
+ * The dispatcher: launches agreed batches on backends, in the order of each process set,
+ * with a window of batches in flight for each, and steps them until they are final.
+ * Sets do not wait for each other. Engine only.
  */
 #ifndef TUTTI_RUN_DISPATCH_H
 #define TUTTI_RUN_DISPATCH_H
@@ -45,12 +45,11 @@ struct dispatcher {
     struct batch *cancelled; /* over next; kept until the backends are closed      */
     struct fusion_buffer buffers[DISPATCHER_BUFFERS_MAX]; /* not in use              */
     int buffer_count;
-    struct op_operand *spare_operands; /* for the next ones; owned                */
     size_t waiting; /* batches not yet launched                           */
     bool has_said_staged; /* a line of the log                                  */
 };
 
-/** Queues it behind the earlier ones of its lane. */
+/** Queues it behind the earlier ones of its set. */
 void dispatch_queue(struct tutti *t, struct batch *batch);
 /** Drops what a set that is removed has not launched. */
 void dispatch_forget(struct dispatcher *dispatcher, struct process_set *set);

@@ -195,8 +195,8 @@ static bool may_spin(struct idleness *idle, int64_t now, int64_t spin_ns)
 /* Ranks of this node that compute see that this one waits. */
 static void show_waiting(struct tutti *t)
 {
-    if (t->peers.arrival_flags.state != NULL) {
-        t->peers.arrival_flags.wait(t->peers.arrival_flags.state, t->rank);
+    if (t->peers.board.state != NULL) {
+        t->peers.board.wait(t->peers.board.state, t->rank);
     }
 }
 
@@ -228,12 +228,13 @@ static void be_idle(
     if (waited < spin_ns + YIELD_NS) {
         if (may_spin(idle, now, spin_ns)) {
             spin(idle, now);
-        } else {
-            idle->looked_ns = 0;
-            show_waiting(t);
-            (void)sched_yield();
+            return;
         }
-        return;
+        idle->looked_ns = 0;
+        show_waiting(t);
+        if (cpu_load_yield(idle->load, now)) {
+            return;
+        }
     }
     show_waiting(t);
     sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
@@ -358,7 +359,6 @@ void driver_poke(struct tutti *t)
     bool moved = false;
 
     if (try_drive(t)) {
-        t->driver.poked_ns = clock_ns();
         show_waiting(t);
         run(t, &moved);
         stop_driving(t);
@@ -392,7 +392,7 @@ struct background {
     struct cpu_load load; /* of this thread                                       */
     struct cpu_thread submitter; /* the thread that submitted last              */
     int64_t busy_nap_ns; /* the next nap, should the cores be busy               */
-    uint64_t waits; /* of the other ranks, when it last looked: arrival_flags.h     */
+    uint64_t waits; /* of the other ranks, when it last looked: board.h     */
     bool awaited; /* one of them has waited between the last two looks    */
     bool computes; /* the application has kept the cores for milliseconds    */
     bool called; /* since it began to drive it has called back              */
@@ -440,13 +440,12 @@ static bool submitter_runs(struct tutti *t, struct background *background)
 /* Whether it is seen when any other rank waits: not on other nodes. */
 static bool sees_who_waits(const struct tutti *t)
 {
-    return t->peers.arrival_flags.state != NULL && t->peers.nodes.count == 1;
+    return t->peers.board.state != NULL && t->peers.nodes.count == 1;
 }
 
 static void look_who_waits(struct tutti *t, struct background *background)
 {
-    const uint64_t waits =
-            t->peers.arrival_flags.waits(t->peers.arrival_flags.state, t->rank);
+    const uint64_t waits = t->peers.board.waits(t->peers.board.state, t->rank);
 
     background->awaited = waits != background->waits;
     background->waits = waits;

@@ -48,7 +48,6 @@ struct driver {
 
     /* of the thread that drives */
     uint64_t calls; /* callbacks that have run                                        */
-    int64_t poked_ns; /* when somebody last asked whether something is done           */
     struct cpu_load load;
 };
 

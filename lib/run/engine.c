@@ -7,7 +7,6 @@
 
 #include "agree/negotiator.h"
 #include "agree/outbox.h"
-#include "agree/plan.h"
 #include "base/clock.h"
 #include "observe/observe.h"
 #include "run/complete.h"
@@ -21,8 +20,6 @@
 
 /* A rank that found nothing to do for so long looks whether the others still live. */
 #define WATCH_NS 50000000
-/* A rank whose application asked so lately whether something is done waits for it. */
-#define POKED_NS 10000000
 
 /* ----------------------------------------------------------------- taking in */
 
@@ -115,15 +112,15 @@ static tutti_status take_in_submissions(struct tutti *t, bool *moved)
 
 /* -------------------------------------------------------------- agreement */
 
-static tutti_status send_action(
-        struct tutti *t, struct process_set *set, const struct action *action)
+static tutti_status send_to(struct tutti *t, struct process_set *set, int member,
+        const struct action *action)
 {
     struct wire_writer *out = messages_begin(t, MESSAGE_SET);
 
     wire_put_varint(out, set->id);
     wire_put_bytes(
             out, set->negotiator.outbox.arena.data + action->offset, action->len);
-    return messages_send(t, set->world_ranks[action->to]);
+    return messages_send(t, set->world_ranks[member]);
 }
 
 static void tell_stall(struct tutti *t, const struct action *action,
@@ -136,6 +133,35 @@ static void tell_stall(struct tutti *t, const struct action *action,
     observe_text(t, EVENT_STALL, text);
 }
 
+/* A member reads what this rank shows. */
+static void wake_member(struct tutti *t, const struct process_set *set, int member)
+{
+    if (t->peers.transport.ops->wakes) {
+        t->peers.transport.ops->wake(
+                t->peers.transport.state, set->world_ranks[member]);
+    }
+}
+
+/* A log message for the children of this node; where the ring has no room it is sent. */
+static tutti_status show_log(
+        struct tutti *t, struct process_set *set, const struct action *action)
+{
+    const struct tree *tree = &set->negotiator.tree;
+    const bool shown = t->peers.board.write(t->peers.board.state, &set->op, tree->near,
+            tree->near_count, action->sequence,
+            set->negotiator.outbox.arena.data + action->offset, action->len);
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < tree->near_count && status == TUTTI_OK; i++) {
+        if (shown) {
+            wake_member(t, set, tree->near[i]);
+        } else {
+            status = send_to(t, set, tree->near[i], action);
+        }
+    }
+    return status;
+}
+
 static tutti_status run_actions(struct tutti *t, struct process_set *set)
 {
     const struct negotiator *negotiator = &set->negotiator;
@@ -146,7 +172,7 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
 
         switch (action->kind) {
         case ACTION_SEND:
-            status = send_action(t, set, action);
+            status = send_to(t, set, action->to, action);
             break;
         case ACTION_STALL:
             tell_stall(t, action, negotiator);
@@ -155,29 +181,17 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
                     (const char *)negotiator->outbox.arena.data + action->offset,
                     t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
             break;
-        case ACTION_NOTE:
-            observe_set(t, set, EVENT_PLAN_LEFT);
-            log_info(&t->log, "process set %u: %.*s", set->id, (int)action->len,
-                    (const char *)negotiator->outbox.arena.data + action->offset);
+        case ACTION_LOG:
+            status = show_log(t, set, action);
             break;
-        case ACTION_ARRIVAL:
-            t->peers.arrival_flags.write(t->peers.arrival_flags.state, &set->op,
-                    action->cell, action->word, action->detail);
-            set->arrived = true;
+        case ACTION_SHOW:
+            t->peers.board.show(
+                    t->peers.board.state, &set->op, action->index, action->shown);
+            wake_member(t, set, negotiator->tree.parent);
             break;
         }
     }
     return status;
-}
-
-/* Those who wait for arrivals of this rank see that they have changed. */
-static void wake_members(struct tutti *t, const struct process_set *set)
-{
-    for (int m = 0; m < set->op.size && t->peers.transport.ops->wakes; m++) {
-        if (m != set->op.rank) {
-            t->peers.transport.ops->wake(t->peers.transport.state, set->world_ranks[m]);
-        }
-    }
 }
 
 static tutti_status settle_set(struct tutti *t, struct process_set *set)
@@ -195,86 +209,6 @@ static tutti_status settle_set(struct tutti *t, struct process_set *set)
         status = outcomes_take(t, set);
     }
     negotiator_clear(negotiator);
-    if (set->arrived) {
-        set->arrived = false;
-        wake_members(t, set);
-    }
-    return status;
-}
-
-/* ------------------------------------------------------------------- plans */
-
-/* Reads what members show of a plan whose next batch they may have arrived at. */
-static tutti_status read_arrivals(
-        struct tutti *t, struct process_set *set, const struct plan *plan)
-{
-    const uint32_t lane = plan->lane;
-    const uint64_t epoch = plan->epoch;
-    const uint64_t decided = plan->decided;
-    tutti_status status = TUTTI_OK;
-
-    for (int m = 0; m < set->op.size && status == TUTTI_OK; m++) {
-        uint64_t detail = 0;
-        uint64_t word;
-
-        if (m == set->op.rank || !plan_awaits(plan, m)) {
-            continue;
-        }
-        word = t->peers.arrival_flags.read(t->peers.arrival_flags.state, &set->op, m,
-                arrival_cell(lane, epoch), &detail);
-        if (word != plan->arrivals[m].word) {
-            set->dirty = true;
-            status = negotiator_arrival(&set->negotiator, lane, m, word, detail);
-        }
-        plan = set->negotiator.plans.lanes[lane].current;
-        if (plan == NULL || plan->epoch != epoch || plan->decided != decided) {
-            break; /* it moved on: there will be another look */
-        }
-    }
-    return status;
-}
-
-/* True when a thread of this rank waits for something, or asked not long ago. */
-static bool is_waited(const struct tutti *t)
-{
-    return atomic_load_explicit(&t->driver.waiters, memory_order_relaxed) > 0 ||
-            t->engine.now_ns - t->driver.poked_ns < POKED_NS;
-}
-
-/* Plans of the set go on as others arrive; what there is to do then makes the set dirty. */
-static tutti_status look_at_flags(struct tutti *t, struct process_set *set)
-{
-    struct negotiator *negotiator = &set->negotiator;
-    tutti_status status = TUTTI_OK;
-
-    negotiator->waited = is_waited(t);
-    if (!negotiator->config.arrival_flags || negotiator->names.active.first == NULL) {
-        return TUTTI_OK; /* arrivals are messages, or this rank waits for nobody */
-    }
-    negotiator->now_ns = t->engine.now_ns;
-    for (int l = 1; l < OP_LANES && status == TUTTI_OK; l++) {
-        const struct plan *plan = negotiator->plans.lanes[l].current;
-
-        if (plan != NULL && plan->state == PLAN_ON) {
-            status = read_arrivals(t, set, plan);
-        }
-    }
-    return status;
-}
-
-/* A set that is settled: the others may show more of its plans. Their timers are for tick(). */
-static tutti_status follow_plans(struct tutti *t, struct process_set *set)
-{
-    tutti_status status;
-    int64_t due;
-
-    if (set->op.rank < 0 || set->negotiator.plans.on == 0) {
-        return TUTTI_OK;
-    }
-    status = look_at_flags(t, set);
-    due = negotiator_next_tick(&set->negotiator);
-    t->engine.next_tick_ns =
-            due < t->engine.next_tick_ns ? due : t->engine.next_tick_ns;
     return status;
 }
 
@@ -289,7 +223,12 @@ static tutti_status settle(struct tutti *t)
     while (s < t->sets.count) {
         const size_t count = t->sets.count;
         struct process_set *set = t->sets.sets[s];
-        tutti_status status = set->dirty ? TUTTI_OK : follow_plans(t, set);
+        tutti_status status = TUTTI_OK;
+
+        if (!set->dirty && set->op.rank >= 0 &&
+                set->negotiator.names.active.first != NULL) {
+            status = messages_read_board(t, set);
+        }
 
         if (status != TUTTI_OK) {
             return status;

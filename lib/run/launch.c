@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "agree/meta.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "observe/observe.h"
 #include "run/batch.h"
@@ -72,7 +71,9 @@ static struct op_run run_of(
         .output = operation->memory.output };
 
     if (!meta_has_rows(operation->request.collective)) {
-        run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
+        run.count = meta_reduces(operation->request.collective)
+                ? (size_t)operation->request.meta.count
+                : operation->memory.bytes;
     } else if (operation->request.collective == TUTTI_REDUCESCATTER) {
         run.count = operation->memory.bytes / tutti_dtype_size(batch->op.dtype);
         run.sends = operation->parts.list;
@@ -109,8 +110,7 @@ static void describe_batch(struct batch *batch)
             batch->present.places != NULL ? &batch->present.set : &batch->set->op;
 
     batch->op = (struct op_batch){ .set = set,
-        .sequence = batch_lane(batch)->sequence++,
-        .lane = batch->lane,
+        .sequence = batch->set->sequence++,
         .collective = (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta_backend_op(meta->op),
@@ -185,16 +185,6 @@ static tutti_status begin(struct tutti *t, struct batch *batch)
     return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
 }
 
-/*
- * What a batch takes matters to the coordinator, which lays out plans; it is learnt from
- * those of the log that had nothing beside them. In a plan nobody looks at the clock.
- */
-static bool may_be_timed(const struct tutti *t, const struct batch *batch)
-{
-    return t->dispatcher.running == batch && batch->next == NULL && batch->lane == 0 &&
-            batch->set->op.rank == 0 && batch->op.count > 0 && batch->space == OP_HOST;
-}
-
 static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
@@ -220,9 +210,6 @@ tutti_status launch_batch(struct tutti *t, struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     describe_batch(batch);
-    if (may_be_timed(t, batch)) {
-        batch->time.timed_ns = clock_ns();
-    }
     return choose_and_begin(t, batch);
 }
 

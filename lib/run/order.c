@@ -104,8 +104,7 @@ void order_begin(struct tutti *t)
 
 void order_queued(struct tutti *t, const struct batch *batch)
 {
-    tickets_queued(&t->engine.tickets, &batch->set->op, batch->lane,
-            batch->operation_count > 0);
+    tickets_queued(&t->engine.tickets, &batch->set->op, batch->operation_count > 0);
 }
 
 bool order_created(struct tutti *t, struct process_set *set, struct operation *creation)
@@ -121,7 +120,7 @@ bool order_created(struct tutti *t, struct process_set *set, struct operation *c
 
 bool order_allows(const struct tutti *t, const struct batch *batch)
 {
-    return tickets_allow(&t->engine.tickets, &batch->set->op, batch->lane);
+    return tickets_allow(&t->engine.tickets, &batch->set->op);
 }
 
 void order_use(struct tutti *t, const struct batch *batch)

@@ -30,7 +30,7 @@ void order_queued(struct tutti *t, const struct batch *batch);
  */
 bool order_created(
         struct tutti *t, struct process_set *set, struct operation *creation);
-/** True when the first waiting batch of a lane may be launched now. */
+/** True when the first waiting batch of a set may be launched now. */
 bool order_allows(const struct tutti *t, const struct batch *batch);
 /** It was launched, or skipped. */
 void order_use(struct tutti *t, const struct batch *batch);

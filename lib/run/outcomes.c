@@ -3,11 +3,12 @@
  */
 #include "run/outcomes.h"
 
+#include <string.h>
+
 #include "agree/meta.h"
 #include "agree/outbox.h"
 #include "base/mem.h"
 #include "run/batch.h"
-#include "run/carry.h"
 #include "run/complete.h"
 #include "run/context.h"
 #include "run/dispatch.h"
@@ -86,27 +87,24 @@ static void finish_join(struct tutti *t, struct operation *operation, int last)
     complete_one(t, operation, TUTTI_OK, NULL);
 }
 
-/* True for the collectives that are no tensors, which are done with here. */
-static bool take_internal(struct tutti *t, struct process_set *set,
-        const struct outcome *outcome, tutti_status *status)
+/* The collectives that are no tensors are done with here. */
+static tutti_status take_internal(
+        struct tutti *t, struct process_set *set, const struct outcome *outcome)
 {
     struct operation *operation = outcome->cookie;
 
-    switch (operation->request.collective) {
+    switch (outcome->collective) {
     case META_SET_CREATE:
-        *status = create_set(t, operation);
-        return true;
+        return create_set(t, operation);
     case META_SET_DESTROY:
         destroy_set(t, operation);
-        return true;
+        return TUTTI_OK;
     case META_FINALIZE:
         finalize_set(t, set, operation);
-        return true;
-    case META_JOIN:
-        finish_join(t, operation, outcome->last);
-        return true;
+        return TUTTI_OK;
     default:
-        return false;
+        finish_join(t, operation, outcome->last);
+        return TUTTI_OK;
     }
 }
 
@@ -131,67 +129,92 @@ static uint64_t absent_key(const struct bitset *absent)
     return key;
 }
 
-/* A tensor for the planner; without an operation when this rank has joined. */
-static tutti_status add_item(
-        struct tutti *t, const struct process_set *set, const struct outcome *outcome)
+/* The batch of that number, which the planner may just have opened; NULL: no memory. */
+static struct batch *batch_at(
+        struct tutti *t, struct process_set *set, size_t index, const struct meta *meta)
+{
+    struct forming *forming = &t->engine.forming;
+
+    if (index < forming->count) {
+        return forming->batches[index];
+    }
+    if (index == SIZE_MAX ||
+            !mem_grow(&forming->batches, &forming->capacity, index + 1,
+                    sizeof *forming->batches)) {
+        return NULL;
+    }
+    forming->batches[index] = batch_new(t, set);
+    if (forming->batches[index] != NULL) {
+        forming->batches[index]->space = meta->space;
+        forming->count++;
+    }
+    return forming->batches[index];
+}
+
+/* Puts a tensor into a batch; without an operation when this rank has joined. */
+static tutti_status add_tensor(
+        struct tutti *t, struct process_set *set, const struct outcome *outcome)
 {
     struct forming *forming = &t->engine.forming;
     struct operation *operation = outcome->cookie;
-    const int collective =
-            operation != NULL ? operation->request.collective : outcome->collective;
     const struct meta *meta = operation != NULL
             ? &operation->request.meta
             : outcome_meta(&set->negotiator.outbox, outcome);
+    struct batch *batch;
+    size_t index;
 
-    if (meta_is_nothing(collective, meta)) {
+    if (meta_is_nothing(outcome->collective, meta)) {
         return operation != NULL ? finish_nothing(t, operation) : TUTTI_OK;
     }
-    if (!mem_grow(&forming->items, &forming->item_capacity, forming->count + 1,
-                sizeof *forming->items) ||
-            !mem_grow(&forming->ready, &forming->ready_capacity, forming->count + 1,
-                    sizeof *forming->ready)) {
+    index = planner_add(&forming->planner, &forming->limits, outcome->collective, meta,
+            meta_agreed_bytes(outcome->collective, meta, set->op.size),
+            absent_key(outcome->joined));
+    batch = batch_at(t, set, index, meta);
+    if (batch == NULL) {
         return no_memory_for_batch();
     }
-    if (operation != NULL) {
-        operation_advance(operation, OPERATION_AGREED);
+    if (operation == NULL) {
+        return TUTTI_OK;
     }
-    forming->items[forming->count] = (struct planner_item){ .collective = collective,
-        .meta = *meta,
-        .bytes = meta_agreed_bytes(collective, meta, set->op.size),
-        .joined = absent_key(outcome->joined) };
-    forming->ready[forming->count++] = (struct ready_operation){ .operation = operation,
-        .absent = outcome->joined };
+    operation_advance(operation, OPERATION_AGREED);
+    return batch_add(&t->dispatcher, batch, operation) &&
+                    batch_without(batch, outcome->joined)
+            ? TUTTI_OK
+            : no_memory_for_batch();
+}
+
+/* A tensor whose operands are all here is a batch of its own. */
+static tutti_status queue_with_operands(
+        struct tutti *t, struct process_set *set, const struct outcome *outcome)
+{
+    const size_t len = outcome->operand_len * (size_t)set->op.size;
+    struct operation *operation = outcome->cookie;
+    struct batch *batch = batch_new(t, set);
+
+    if (batch == NULL) {
+        return no_memory_for_batch();
+    }
+    batch->operands = mem_alloc(len);
+    if (batch->operands == NULL || !batch_add(&t->dispatcher, batch, operation)) {
+        batch_put_back(&t->dispatcher, batch);
+        return no_memory_for_batch();
+    }
+    memcpy(batch->operands, set->negotiator.outbox.operands.data + outcome->operands,
+            len);
+    operation_advance(operation, OPERATION_AGREED);
+    dispatch_queue(t, batch);
     return TUTTI_OK;
 }
 
 static tutti_status take_ready(
         struct tutti *t, struct process_set *set, const struct outcome *outcome)
 {
-    tutti_status status = TUTTI_OK;
-
-    if (outcome->cookie != NULL && take_internal(t, set, outcome, &status)) {
-        return status;
+    if (outcome->operand_len > 0) {
+        return queue_with_operands(t, set, outcome);
     }
-    return add_item(t, set, outcome);
-}
-
-static tutti_status fill_batches(struct tutti *t)
-{
-    for (size_t i = 0; i < t->engine.forming.count; i++) {
-        struct batch *batch =
-                t->engine.forming.batches[t->engine.forming.items[i].batch];
-        const struct ready_operation *ready = &t->engine.forming.ready[i];
-
-        batch->space = t->engine.forming.items[i].meta.space;
-        if (ready->operation == NULL) {
-            continue;
-        }
-        if (!batch_add(&t->dispatcher, batch, ready->operation) ||
-                !batch_without(batch, ready->absent)) {
-            return no_memory_for_batch();
-        }
-    }
-    return TUTTI_OK;
+    return outcome->collective >= META_SET_CREATE && outcome->cookie != NULL
+            ? take_internal(t, set, outcome)
+            : add_tensor(t, set, outcome);
 }
 
 /* A batch that is formed is queued; otherwise the context fails, which ends its operations. */
@@ -204,36 +227,6 @@ static void queue_or_drop(struct tutti *t, struct batch *batch, tutti_status sta
     }
 }
 
-static tutti_status make_batches(struct tutti *t, struct process_set *set)
-{
-    struct forming *forming = &t->engine.forming;
-    tutti_status status = TUTTI_OK;
-    size_t count = 0;
-    size_t made = 0;
-
-    if (!planner_plan(&forming->planner, &forming->limits, forming->items,
-                forming->count, &count) ||
-            !mem_grow(&forming->batches, &forming->batch_capacity, count,
-                    sizeof *forming->batches)) {
-        return no_memory_for_batch();
-    }
-    while (made < count && status == TUTTI_OK) {
-        forming->batches[made] = batch_new(t, set, 0);
-        if (forming->batches[made] == NULL) {
-            status = no_memory_for_batch();
-        } else {
-            made++;
-        }
-    }
-    if (status == TUTTI_OK) {
-        status = fill_batches(t);
-    }
-    for (size_t b = 0; b < made; b++) {
-        queue_or_drop(t, forming->batches[b], status);
-    }
-    return status;
-}
-
 /* Takes the outcomes from `first` on that one message of the log decided; returns the next. */
 static size_t take_logged(
         struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
@@ -243,9 +236,10 @@ static size_t take_logged(
     size_t i = first;
 
     t->engine.forming.count = 0;
+    planner_begin(&t->engine.forming.planner);
     while (i < negotiator->outbox.outcome_count &&
             negotiator->outbox.outcomes[i].log_message == message &&
-            negotiator->outbox.outcomes[i].lane == 0 && *status == TUTTI_OK) {
+            *status == TUTTI_OK) {
         struct outcome *outcome = &negotiator->outbox.outcomes[i++];
         struct error *error = outcome->error;
 
@@ -256,43 +250,9 @@ static size_t take_logged(
             complete_one(t, outcome->cookie, error->status, error);
         }
     }
-    if (*status == TUTTI_OK && t->engine.forming.count > 0) {
-        *status = make_batches(t, set);
+    for (size_t b = 0; b < t->engine.forming.count; b++) {
+        queue_or_drop(t, t->engine.forming.batches[b], *status);
     }
-    return i;
-}
-
-/* Takes the outcomes from `first` on that are a batch of a plan; returns the next one. */
-static size_t take_planned(
-        struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
-{
-    struct negotiator *negotiator = &set->negotiator;
-    const struct outcome *head = &negotiator->outbox.outcomes[first];
-    struct batch *batch = batch_new(t, set, head->lane);
-    size_t bytes = 0;
-    size_t i = first;
-
-    if (batch == NULL) {
-        *status = no_memory_for_batch();
-        return i;
-    }
-    batch->epoch = head->epoch;
-    while (i < negotiator->outbox.outcome_count && *status == TUTTI_OK &&
-            negotiator->outbox.outcomes[i].lane == head->lane &&
-            negotiator->outbox.outcomes[i].log_message == head->log_message) {
-        struct operation *operation = negotiator->outbox.outcomes[i++].cookie;
-
-        operation_advance(operation, OPERATION_AGREED);
-        bytes += operation->memory.bytes;
-        batch->space = operation->request.meta.space;
-        if (!batch_add(&t->dispatcher, batch, operation)) {
-            *status = no_memory_for_batch();
-        }
-    }
-    if (*status == TUTTI_OK && set->lanes[head->lane].carried != NULL) {
-        *status = carry_take(set, head, bytes, &batch->operands);
-    }
-    queue_or_drop(t, batch, *status);
     return i;
 }
 
@@ -306,9 +266,7 @@ tutti_status outcomes_take(struct tutti *t, struct process_set *set)
     size_t next = 0;
 
     while (next < set->negotiator.outbox.outcome_count && status == TUTTI_OK) {
-        next = set->negotiator.outbox.outcomes[next].lane == 0
-                ? take_logged(t, set, next, &status)
-                : take_planned(t, set, next, &status);
+        next = take_logged(t, set, next, &status);
     }
     return status;
 }
@@ -316,7 +274,5 @@ tutti_status outcomes_take(struct tutti *t, struct process_set *set)
 void forming_fini(struct forming *forming)
 {
     planner_fini(&forming->planner);
-    mem_free(forming->items);
-    mem_free(forming->ready);
     mem_free(forming->batches);
 }

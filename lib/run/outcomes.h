@@ -1,7 +1,6 @@
 /*
  * From agreement to the dispatcher: what one message of a set's log decided fails, is
- * completed at once (barriers, empty tensors, process sets) or is planned into batches; what a
- * plan committed is a batch already.
+ * completed at once (barriers, empty tensors, process sets) or is put into batches.
  * Engine only.
  */
 #ifndef TUTTI_RUN_OUTCOMES_H
@@ -14,28 +13,15 @@
 #include "agree/planner.h"
 
 struct batch;
-struct bitset;
 struct process_set;
 struct tutti;
-struct operation;
-
-/** A tensor of the log message that is being taken. */
-struct ready_operation {
-    struct operation
-            *operation; /* NULL: this rank has joined and only counts the batch   */
-    const struct bitset *absent; /* members that have joined; NULL: none           */
-};
 
 /** Outcomes of one log message on their way to batches: scratch, owned by the engine. */
 struct forming {
     struct planner_limits limits; /* fixed                                            */
     struct planner planner;
-    struct planner_item *items;
-    struct ready_operation
-            *ready; /* the operations of `items`                                 */
-    size_t count; /* of items and ready                                              */
-    struct batch **batches;
-    size_t item_capacity, ready_capacity, batch_capacity;
+    struct batch **batches; /* as the planner numbers them                           */
+    size_t count, capacity; /* of batches                                            */
 };
 
 /** Takes the outcomes of the set's negotiator. Errors fail the context. */

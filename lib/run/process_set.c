@@ -6,11 +6,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "agree/plan.h"
 #include "agree/tree.h"
 #include "base/mem.h"
 #include "observe/observe.h"
-#include "run/carry.h"
 #include "run/context.h"
 #include "run/order.h"
 #include "run/persistent.h"
@@ -35,6 +33,48 @@ static tutti_status init_shape(const struct tutti *t, struct process_set *set)
                           "no memory for a process set of %d ranks", set->op.size);
 }
 
+/* The members on this node see each other's words; equal on all of them (lib/api/neighbours.c). */
+static bool has_board(const struct tutti *t, const struct process_set *set)
+{
+    const struct board *board = &t->peers.board;
+    bool sees = board->state != NULL;
+
+    for (int m = 0; m < set->op.size && sees; m++) {
+        const int rank = set->world_ranks[m];
+
+        sees = nodes_of(&t->peers.nodes, rank) != nodes_of(&t->peers.nodes, t->rank) ||
+                board->sees(board->state, rank);
+    }
+    return sees;
+}
+
+/*
+ * Operands of small allreduces travel with the agreement between few hosts with a rank each: then
+ * an exchange would only follow it. Not where backend or algorithm are chosen. Equal on all ranks.
+ */
+static bool operands_travel(const struct tutti *t, const struct process_set *set)
+{
+    return set->op.size > 1 && set->op.size <= OP_OPERANDS_MAX &&
+            set->shape.node_count == set->op.size &&
+            set->op.size <= t->config.tree_fanout + 1 &&
+            t->config.backend == CONFIG_BACKEND_AUTO &&
+            t->config.algorithm == CONFIG_ALGORITHM_AUTO;
+}
+
+/* negotiator_config.operand */
+static size_t operand_of(void *user, const struct request *request, const void **bytes)
+{
+    const struct operation *operation = request->cookie;
+
+    (void)user;
+    if (request->collective != TUTTI_ALLREDUCE || request->meta.space != OP_HOST ||
+            request->meta.group != 0) {
+        return 0;
+    }
+    *bytes = operation->memory.input;
+    return operation->memory.bytes;
+}
+
 static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
 {
     struct negotiator_config config = { .size = set->op.size,
@@ -45,28 +85,18 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .row_count_bytes_max = ROW_COUNT_BYTES_MAX,
         .stall_ns = t->engine.stall_ns,
         .stall_fail_ns = t->engine.stall_fail_ns,
-        .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
-        .window = OP_INFLIGHT_MAX,
-        .arrival_flags = arrival_flags_cover(&t->peers.arrival_flags, &set->op),
-        .limits = t->engine.forming.limits,
-        .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
-                /* A MB are 1e6 bytes. */
-                .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
-        .priority = t->config.priority,
-        .carry = carry_write,
-        .keep = carry_keep,
-        .user = set,
+        .board = has_board(t, set),
         .lock = &t->lock,
+        .user = set,
         .forget = tensor_use_forget };
 
-    static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
+    static_assert(BITS_BOARD_WORDS == BOARD_WORDS, "a board has all words");
     tutti_status status = init_shape(t, set);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    config.direct = !config.arrival_flags && set->op.size > 1 &&
-            set->op.size <= OP_OPERANDS_MAX;
+    config.operand = operands_travel(t, set) ? operand_of : NULL;
     status = negotiator_init(&set->negotiator, &config);
     if (status != TUTTI_OK || set->op.rank != 0) {
         tree_shape_fini(&set->shape);
@@ -79,7 +109,6 @@ void process_set_free(struct process_set *set)
     if (set == NULL) {
         return;
     }
-    carry_fini(set);
     if (set->op.rank >= 0) {
         negotiator_fini(&set->negotiator);
     }
@@ -134,13 +163,13 @@ static bool reserve(struct process_sets *sets)
     return true;
 }
 
-/* The row of this rank, which the other members read. */
-static tutti_status open_arrival_flags(struct tutti *t, const struct process_set *set)
+/* Opens the board of this rank, which the other members read. */
+static tutti_status open_board(struct tutti *t, const struct process_set *set)
 {
-    if (set->op.rank < 0 || !set->negotiator.config.arrival_flags) {
+    if (set->op.rank < 0 || !set->negotiator.config.board) {
         return TUTTI_OK;
     }
-    return t->peers.arrival_flags.open(t->peers.arrival_flags.state, &set->op);
+    return t->peers.board.open(t->peers.board.state, &set->op);
 }
 
 tutti_status process_sets_add(
@@ -166,7 +195,7 @@ tutti_status process_sets_add(
     }
     set->op.id = sets->next_id;
     set->op.index = index;
-    status = open_arrival_flags(t, set);
+    status = open_board(t, set);
     if (status != TUTTI_OK) {
         process_set_free(set);
         return status;

@@ -13,19 +13,10 @@
 
 #include "agree/negotiator.h"
 #include "ops/op.h"
-#include "run/batch.h"
 
 struct batch;
 struct tutti;
 struct operation;
-
-/** One order of batches of a set: of its log (lane 0), or of a plan. */
-struct set_lane {
-    uint64_t sequence; /* of the next batch                                       */
-    struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
-    int running; /* batches launched and not finished                       */
-    struct op_operand *carried; /* of batches that are not yet agreed; owned */
-};
 
 struct process_set {
     /* identity, fixed */
@@ -43,10 +34,10 @@ struct process_set {
     /* engine only; members only */
     struct negotiator negotiator;
     bool dirty; /* the negotiator must be flushed this pass                */
-    bool arrived; /* this rank's arrivals changed: the members are to be woken */
     bool finalized; /* every member has called finalize                        */
-    struct set_lane lanes[OP_LANES];
-    unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */
+    uint64_t sequence; /* of the next batch                                       */
+    struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
+    int running; /* batches launched and not finished                       */
     struct operation
             *creation; /* of this set: held until its ticket is used; or NULL  */
 };
@@ -90,12 +81,6 @@ static inline struct process_set *process_sets_find(
         }
     }
     return low < sets->count && sets->sets[low]->id == id ? sets->sets[low] : NULL;
-}
-
-/** The lane that a batch goes through. */
-static inline struct set_lane *batch_lane(const struct batch *batch)
-{
-    return &batch->set->lanes[batch->lane];
 }
 
 void process_sets_fini(struct process_sets *sets);

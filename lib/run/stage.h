@@ -1,7 +1,7 @@
 /*
  * Batches of device memory that no backend takes go through host memory: their inputs are
- * copied to pinned memory, a backend of host memory runs them under the same lane and sequence
- * number, and the outputs are copied back. Engine only.
+ * copied to pinned memory, a backend of host memory runs them under the same sequence number,
+ * and the outputs are copied back. Engine only.
  */
 #ifndef TUTTI_RUN_STAGE_H
 #define TUTTI_RUN_STAGE_H

@@ -46,7 +46,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
     t->device = spec->device;
-    t->peers.arrival_flags = spec->arrival_flags;
+    t->peers.board = spec->board;
     t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
     t->driver.bell = spec->bell != NULL ? spec->bell : &t->driver.own_bell;

@@ -11,6 +11,7 @@
 struct context_spec {
     struct config config; /* moved                                              */
     struct log log;
+    char warnings[ERROR_TEXT_MAX]; /* about the configuration, a line each            */
     int rank, size;
     struct nodes nodes; /* moved                                              */
     struct nodes
@@ -26,8 +27,7 @@ struct context_spec {
     struct memory memory;
     bool expects_gpus; /* for start-up: a rank of the job may have one         */
     struct device device; /* zeroed: none; what is behind it outlives the context */
-    struct arrival_flags
-            arrival_flags; /* zeroed: none; what is behind it outlives the context */
+    struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
     struct failure_page
             failure_page; /* zeroed: no tuttirun; closed by the context         */

@@ -9,15 +9,10 @@
 
 #include "transport/transport.h"
 
-/** Communicators for the data plane at most. */
-#define MPI_JOB_DATA_MAX 8
-
 /** This process's part in an MPI job. Zeroed is valid for transport_mpi_job_fini(). */
 struct mpi_job {
     MPI_Comm control; /* for control messages; a duplicate, owned                     */
-    MPI_Comm data[MPI_JOB_DATA_MAX]; /* for the data plane; duplicates, owned, the first
-                                        data_count                                */
-    int data_count;
+    MPI_Comm data; /* for the data plane; a duplicate, owned                         */
     int thread_level; /* MPI_THREAD_*, as provided                                    */
     bool ends_mpi; /* tutti initialised MPI, which ends with the last of such jobs       */
     tutti_status (*look)(
@@ -39,11 +34,6 @@ enum mpi_job_end {
  * @return TUTTI_OK, TUTTI_ERR_MPI (with MPI's text), TUTTI_ERR_INVALID
  */
 tutti_status transport_mpi_job_init(struct mpi_job *job, MPI_Comm comm);
-/**
- * Duplicates the data plane's communicator until it has `count` of them. Collective.
- * @return TUTTI_OK, TUTTI_ERR_MPI (with MPI's text)
- */
-tutti_status transport_mpi_job_widen(struct mpi_job *job, int count);
 /**
  * All ranks learn whether one has failed. Collective; allocates nothing.
  * @param mine  this rank's status, with the last error set where it is one

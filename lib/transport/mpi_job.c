@@ -1,7 +1,6 @@
 /*
  * A process's part in an MPI job, begun and ended without a blocking collective.
  */
-#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -60,13 +59,13 @@ static tutti_status join(struct mpi_job *job, MPI_Comm comm)
                 "intra-communicator, e.g. from MPI_Intercomm_merge");
     }
     status = duplicate(comm, &job->control);
-    return status == TUTTI_OK ? transport_mpi_job_widen(job, 1) : status;
+    return status == TUTTI_OK ? duplicate(comm, &job->data) : status;
 }
 
 tutti_status transport_mpi_job_init(struct mpi_job *job, MPI_Comm comm)
 {
     const bool is_world = comm == MPI_COMM_NULL;
-    struct mpi_job made = { .control = MPI_COMM_NULL };
+    struct mpi_job made = { .control = MPI_COMM_NULL, .data = MPI_COMM_NULL };
     tutti_status status = mpi_life_begin(is_world, &made.ends_mpi);
 
     if (status != TUTTI_OK) {
@@ -82,20 +81,6 @@ tutti_status transport_mpi_job_init(struct mpi_job *job, MPI_Comm comm)
         mpi_life_meet_on(made.control);
     }
     *job = made;
-    return TUTTI_OK;
-}
-
-tutti_status transport_mpi_job_widen(struct mpi_job *job, int count)
-{
-    assert(count <= MPI_JOB_DATA_MAX);
-    while (job->data_count < count) {
-        tutti_status status = duplicate(job->control, &job->data[job->data_count]);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        job->data_count++;
-    }
     return TUTTI_OK;
 }
 
@@ -218,13 +203,11 @@ tutti_status transport_mpi_job_fini(struct mpi_job *job, enum mpi_job_end end)
 
     if (transport_mpi_is_on()) {
         let_go(&job->control, end == MPI_JOB_ENDED);
-        for (int i = 0; i < job->data_count; i++) {
-            let_go(&job->data[i], end == MPI_JOB_ENDED);
-        }
+        let_go(&job->data, end == MPI_JOB_ENDED);
     }
     if (job->ends_mpi) {
         status = mpi_life_end(end == MPI_JOB_FAILED, job->look, job->user);
     }
-    *job = (struct mpi_job){ .control = MPI_COMM_NULL };
+    *job = (struct mpi_job){ .control = MPI_COMM_NULL, .data = MPI_COMM_NULL };
     return status;
 }

@@ -44,7 +44,7 @@ struct hier_config {
  * a REDUCESCATTER over groups of different sizes.
  *
  * Batches are in banks of their own (op_set.bank): enum hier_bank, in hier_task.h. They are not started in the same order on all ranks, so both backends must tell
- * batches apart by set, bank, lane and sequence alone.
+ * batches apart by set, bank and sequence alone.
  */
 extern const struct op_backend op_hier;
 

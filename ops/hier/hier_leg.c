@@ -13,7 +13,6 @@ static void lead(struct hier_task *task, struct hier_leg *leg, enum hier_bank ba
         .world_ranks = leg->world };
     leg->batch = (struct op_batch){ .set = &leg->set,
         .sequence = task->batch->sequence,
-        .lane = task->batch->lane,
         .piece = task->piece,
         .runs = leg->runs };
     leg->wanted = true;

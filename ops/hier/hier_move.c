@@ -181,7 +181,6 @@ static void exchange_across(struct hier_task *task)
     leg->set = *batch->set;
     leg->batch = (struct op_batch){ .set = &leg->set,
         .sequence = batch->sequence,
-        .lane = batch->lane,
         .root = batch->root,
         .runs = leg->runs };
     leg->wanted = true;

@@ -1,10 +1,10 @@
 /*
  * The MPI data plane: host memory over any MPI.
  *
- * op_env.native points to the MPI_Comm over all world ranks that the data travels on, for
- * op_mpi_vendor to OP_LANES of them; they stay the caller's and must outlive the state.
- * Errors must return on them (MPI_ERRORS_RETURN). The thread rules are those of op.h; MPI must have been
- * initialised so that the calling thread may call it.
+ * op_env.native points to the MPI_Comm over all world ranks that the data travels on; it
+ * stays the caller's and must outlive the state. Errors must return on it
+ * (MPI_ERRORS_RETURN). The thread rules are those of op.h; MPI must have been initialised so
+ * that the calling thread may call it.
  */
 #ifndef TUTTI_OPS_MPI_MPI_H
 #define TUTTI_OPS_MPI_MPI_H
@@ -33,8 +33,7 @@ TUTTI_MUST_USE tutti_status mpi_link_measure(const void *native, int peer, bool 
 /**
  * The MPI library's MPI_Iallreduce and MPI_Ibcast, for comparison and for networks that
  * offload them: only the world set (index 0) and only what MPI reduces with the meaning
- * that tutti.h promises. Lane l is on the l-th communicator, as MPI needs one order for all
- * collectives of one. The order of the summation, hence the bits, is MPI's.
+ * that tutti.h promises. The order of the summation, hence the bits, is MPI's.
  */
 extern const struct op_backend op_mpi_vendor;
 

@@ -38,23 +38,8 @@ static size_t gather_limit(const struct mpi_state *state)
     return state->env->config->gather_bytes;
 }
 
-static tutti_status check_tags(MPI_Comm comm)
-{
-    const int largest = OP_MESSAGE_BANKS * OP_SETS_MAX * OP_SLOTS * TASK_PHASES - 1;
-    int *bound = NULL;
-    int found = 0;
-    int code = MPI_Comm_get_attr(comm, MPI_TAG_UB, (void *)&bound, &found);
-
-    if (code != MPI_SUCCESS) {
-        return task_error(code, "reading MPI_TAG_UB");
-    }
-    if (found != 0 && *bound < largest) {
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                "this MPI has message tags up to %d (MPI_TAG_UB); tutti needs %d",
-                *bound, largest);
-    }
-    return TUTTI_OK;
-}
+static_assert(OP_MESSAGE_BANKS * OP_SETS_MAX * OP_INFLIGHT_MAX * TASK_PHASES <= 32768,
+        "every MPI has tags up to 32767");
 
 /* Narrower than float32 only between nodes: within one the rounding would cost more. */
 static tutti_dtype configured_wire(const struct op_env *env)
@@ -75,22 +60,17 @@ static tutti_dtype configured_wire(const struct op_env *env)
 
 static tutti_status mpi_open(const struct op_env *env, void **state)
 {
-    MPI_Comm comm = *(const MPI_Comm *)env->native;
-    struct mpi_state *made;
+    const MPI_Comm *comm = env->native;
+    struct mpi_state *made = mem_calloc(1, sizeof *made);
     size_t message;
-    tutti_status status = check_tags(comm);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    made = mem_calloc(1, sizeof *made);
     if (made == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the MPI backend");
     }
     message = env->link.message_bytes > 0 ? env->link.message_bytes : env->chunk_bytes;
     message = size_min(size_max(message, TASK_ALIGNMENT), TASK_MESSAGE_MAX);
     made->env = env;
-    made->comm = comm;
+    made->comm = *comm;
     made->message_bytes = message - message % TASK_ALIGNMENT;
     made->window_bytes = env->link.window_bytes;
     made->wire = configured_wire(env);
@@ -288,19 +268,6 @@ static bool mpi_cancel(void *state, void *storage)
     return true;
 }
 
-/* What operands come with is sent anyway: a gather takes no hop of its own. */
-static bool mpi_gathers(const void *state, const struct op_batch *batch)
-{
-    const struct mpi_state *owner = state;
-    const struct mpi_algorithm *chosen = choose(owner, batch);
-
-    if (chosen == &reduction_doubling && may_use(owner, batch, MPI_GATHER)) {
-        return cost_us(owner, batch, MPI_GATHER) - owner->env->link.latency_us <=
-                cost_us(owner, batch, MPI_DOUBLING);
-    }
-    return chosen == &reduction_gather;
-}
-
 /* Rounded operands have no order whose bits could be foretold. */
 static bool mpi_follows_ranks(const void *state, const struct op_set *set)
 {
@@ -314,7 +281,7 @@ static int tag_of(const struct op_batch *batch)
     const struct op_set *set = batch->set;
     const uint32_t row = set->bank * OP_SETS_MAX + set->index;
 
-    return ((int)row * OP_SLOTS + (int)op_slot(batch)) * TASK_PHASES;
+    return ((int)row * OP_INFLIGHT_MAX + (int)op_slot(batch)) * TASK_PHASES;
 }
 
 static tutti_status mpi_start(void *state, void *storage, const struct op_batch *batch)
@@ -324,8 +291,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
     tutti_status status;
     size_t bytes;
 
-    assert(batch->set->index < OP_SETS_MAX && batch->lane < OP_LANES &&
-            batch->set->bank < OP_MESSAGE_BANKS &&
+    assert(batch->set->index < OP_SETS_MAX && batch->set->bank < OP_MESSAGE_BANKS &&
             (batch->count > 0 || op_is_exchange(batch->collective)));
     if (!size_mul(batch->count, tutti_dtype_size(batch->dtype), &bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "%zu elements are more than memory holds",
@@ -372,7 +338,6 @@ const struct op_backend op_mpi = {
     .start = mpi_start,
     .step = mpi_step,
     .cancel = mpi_cancel,
-    .gathers = mpi_gathers,
     .explain = mpi_explain,
     .follows_ranks = mpi_follows_ranks,
 };

@@ -2,8 +2,8 @@
  * The MPI library's own collectives behind the interface of a backend.
  *
  * Taken are batches of the world set (index 0) whose reduction MPI does with the meaning of
- * tutti.h. Each lane has a communicator, because all ranks must start collectives of one in
- * one order, and only batches of one lane of one set have that:
+ * tutti.h. All ranks must start the collectives of a communicator in one order, and only
+ * batches of one set have that:
  *
  *     float32, float64   SUM, AVERAGE, PRODUCT, any scale
  *     integers           PRODUCT; SUM from 32 bits on; MIN, MAX of signed ones
@@ -21,7 +21,7 @@
  * AVERAGE and postscale cost one over the output afterwards. Batches beyond an MPI count
  * go in portions, one after the other. Collectives must be posted in one order on all
  * ranks, though batches become ready at different times (a pass, a portion): each batch
- * draws a ticket of its lane when it starts, which is in one order, and posts only in its
+ * draws a ticket when it starts, which is in one order, and posts only in its
  * turn, which ends when its last portion is posted.
  */
 #include <mpi.h>
@@ -33,14 +33,10 @@
 #include "ops/mpi/mpi.h"
 #include "ops/mpi/task.h"
 
-struct vendor_lane {
+struct vendor_state {
     MPI_Comm comm; /* borrowed */
     uint64_t tickets; /* drawn so far */
     uint64_t turn; /* ticket of the batch that may post */
-};
-
-struct vendor_state {
-    struct vendor_lane lanes[OP_LANES];
     int world_size;
     size_t pass_bytes; /* of a scaling pass per step */
 };
@@ -114,15 +110,13 @@ static MPI_Op vendor_op(tutti_reduce_op op)
 
 static tutti_status vendor_open(const struct op_env *env, void **state)
 {
-    const MPI_Comm *comms = env->native;
+    const MPI_Comm *comm = env->native;
     struct vendor_state *made = mem_calloc(1, sizeof *made);
 
     if (made == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the MPI vendor backend");
     }
-    for (int l = 0; l < OP_LANES; l++) {
-        made->lanes[l].comm = comms[l];
-    }
+    made->comm = *comm;
     made->world_size = env->world_size;
     made->pass_bytes = size_max(env->chunk_bytes, TASK_ALIGNMENT);
     *state = made;
@@ -258,7 +252,7 @@ static void enter(struct vendor_task *task, enum vendor_phase phase)
     task->at = 0;
 }
 
-static int post_portion(const struct vendor_lane *lane, struct vendor_task *task)
+static int post_portion(const struct vendor_state *owner, struct vendor_task *task)
 {
     const struct op_batch *batch = task->batch;
     const struct op_run *run = &batch->runs[0];
@@ -269,29 +263,29 @@ static int post_portion(const struct vendor_lane *lane, struct vendor_task *task
     task->at += count;
     if (batch->collective == TUTTI_BROADCAST) {
         return MPI_Ibcast(output, (int)(count * task->element_bytes), MPI_BYTE,
-                batch->root, lane->comm, &task->request);
+                batch->root, owner->comm, &task->request);
     }
     return MPI_Iallreduce(MPI_IN_PLACE, output, (int)count, vendor_dtype(batch->dtype),
-            vendor_op(batch->op), lane->comm, &task->request);
+            vendor_op(batch->op), owner->comm, &task->request);
 }
 
 /* Posts the next portion in this batch's turn, or tests the one in flight. */
 static tutti_status collect(
-        struct vendor_lane *lane, struct vendor_task *task, bool *moved)
+        struct vendor_state *owner, struct vendor_task *task, bool *moved)
 {
     int done = 0;
     int code;
 
     if (task->request == MPI_REQUEST_NULL) {
-        if (lane->turn != task->ticket) {
+        if (owner->turn != task->ticket) {
             return TUTTI_AGAIN;
         }
-        code = post_portion(lane, task);
+        code = post_portion(owner, task);
         if (code != MPI_SUCCESS) {
             return task_error(code, "starting a collective of the MPI library");
         }
         if (task->at == task->batch->count) {
-            lane->turn++;
+            owner->turn++;
         }
         *moved = true;
     }
@@ -326,7 +320,7 @@ static tutti_status vendor_step(void *state, void *storage, bool *moved)
         enter(task, VENDOR_COLLECT);
     }
     if (task->phase == VENDOR_COLLECT) {
-        tutti_status status = collect(&owner->lanes[task->batch->lane], task, moved);
+        tutti_status status = collect(owner, task, moved);
 
         if (status != TUTTI_AGAIN || task->phase == VENDOR_COLLECT) {
             return status;
@@ -344,7 +338,6 @@ static tutti_status vendor_start(
         void *state, void *storage, const struct op_batch *batch)
 {
     struct vendor_state *owner = state;
-    struct vendor_lane *lane = &owner->lanes[batch->lane];
     struct vendor_task *task = storage;
     bool moved = false;
     tutti_status status = TUTTI_AGAIN;
@@ -353,12 +346,12 @@ static tutti_status vendor_start(
         .batch = batch,
         .element_bytes = tutti_dtype_size(batch->dtype),
         .phase = needs_prepare(batch) ? VENDOR_PREPARE : VENDOR_COLLECT,
-        .ticket = lane->tickets,
+        .ticket = owner->tickets,
         .request = MPI_REQUEST_NULL,
     };
-    lane->tickets++;
+    owner->tickets++;
     if (task->phase == VENDOR_COLLECT) {
-        status = collect(lane, task, &moved);
+        status = collect(owner, task, &moved);
     }
     return status == TUTTI_AGAIN ? TUTTI_OK : status;
 }

@@ -5,13 +5,13 @@
  * Messages. Many batches of many sets are in flight between the same two ranks on one
  * communicator. A message is told apart by its tag,
  *
- *     ((bank * OP_SETS_MAX + set index) * OP_SLOTS + op_slot()) * TASK_PHASES + phase,
+ *     ((bank * OP_SETS_MAX + set index) * OP_INFLIGHT_MAX + op_slot()) * TASK_PHASES + phase,
  *
  * and, among those of one tag and pair, by MPI's order: the n-th send from a rank meets
  * the n-th receive posted for it. So an algorithm posts its receives of a phase from
  * one peer in the order in which that peer posts its sends. A tag is used again by the
- * next piece of the batch in its bank, and the batch OP_INFLIGHT_MAX later in its lane. That is safe though ranks finish at different times: a
- * rank starts the later batch when the earlier is final on it, so on each side all
+ * next piece of the batch in its bank, and by the batch OP_INFLIGHT_MAX later in its set.
+ * That is safe though ranks finish at different times: a rank starts the later batch when the earlier is final on it, so on each side all
  * messages of the earlier come first, and MPI keeps the order.
  *
  * Requests of a task stand in one array, receives first, so that one MPI_Testsome sees

@@ -1,7 +1,7 @@
 /*
- * Batches that need no other rank. Those of one rank: a reduction is that of a single operand, which copies, scales and
- * rounds like any other; an exchange copies the own part; a broadcast has nobody to send
- * to. And allreduces of several ranks whose operands are all here.
+ * Batches that need no other rank. Those of one rank: a reduction is that of a single operand,
+ * which copies, scales and rounds like any other; an exchange copies the own part; a broadcast
+ * has nobody to send to. And allreduces of several ranks whose operands are all here.
  */
 #include "ops/self/self.h"
 
@@ -67,17 +67,20 @@ static tutti_status self_start(void *state, void *task, const struct op_batch *b
     return TUTTI_OK;
 }
 
-/* Of all members, `skip` bytes behind their beginning. */
-static int list_inputs(const struct op_batch *batch, const void *own, size_t skip,
-        const void *inputs[OP_OPERANDS_MAX])
+/* The operands, `skip` bytes behind their beginning; returns how many there are. */
+static int list_inputs(const struct op_batch *batch, const struct op_run *run,
+        size_t skip, const void *inputs[OP_OPERANDS_MAX])
 {
-    const int rank = batch->operands != NULL ? batch->set->rank : 0;
+    const size_t bytes = batch->count * tutti_dtype_size(batch->dtype);
 
-    for (const struct op_operand *o = batch->operands; o != NULL; o = o->next) {
-        inputs[o->member] = o->bytes + skip;
+    if (batch->operands == NULL) {
+        inputs[0] = (const char *)run->input + skip;
+        return 1;
     }
-    inputs[rank] = own;
-    return batch->operands != NULL ? batch->set->size : 1;
+    for (int m = 0; m < batch->set->size; m++) {
+        inputs[m] = batch->operands + (size_t)m * bytes + skip;
+    }
+    return batch->set->size;
 }
 
 static tutti_status reduce_some(const struct op_env *env, struct self_task *self)
@@ -92,11 +95,9 @@ static tutti_status reduce_some(const struct op_env *env, struct self_task *self
         size_t piece = runs_piece(&self->reduce, batch, budget);
         const struct op_run *run = &batch->runs[self->reduce.run];
         size_t offset = self->reduce.offset * bytes;
-        const void *own = (const char *)run->input +
-                runs_begin(batch, 0, self->reduce.run) + offset;
         const void *inputs[OP_OPERANDS_MAX];
         const int n = list_inputs(
-                batch, own, (batch->count - self->reduce.left) * bytes, inputs);
+                batch, run, runs_begin(batch, 0, self->reduce.run) + offset, inputs);
         void *output = (char *)run->output + offset;
 
         reduce_tree(&spec, inputs, n, &output, 1, piece);

@@ -46,7 +46,7 @@ static struct shm_segment *segment_map(void)
 
 static void row_free(struct shm_slot *row)
 {
-    for (int slot = 0; slot < OP_SLOTS; slot++) {
+    for (int slot = 0; slot < OP_INFLIGHT_MAX; slot++) {
         mem_free(row[slot].table);
         mem_free(row[slot].block);
     }
@@ -123,8 +123,8 @@ static tutti_status rank_reserve(
                 POSIX_BYTES_MIN >> 20);
         goto err_unmap;
     }
-    if (!reservation_commit(
-                &rank->reservation, 0, offsetof(struct shm_segment, slots[0][1]))) {
+    if (!reservation_commit(&rank->reservation, 0,
+                offsetof(struct shm_segment, slots[0][SHM_ROWS_IN_PAGE]))) {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for control words: %s",
                 reservation_lack(&rank->reservation));
         goto err_unmap;
@@ -139,7 +139,8 @@ static tutti_status rank_reserve(
     rank->segment = rank->reservation.base;
     rank->base = (uintptr_t)rank->reservation.base;
     rank->bytes = bytes;
-    atomic_store_explicit(&rank->segment->rows[0], 1, memory_order_release);
+    atomic_store_explicit(
+            &rank->segment->rows[0], SHM_ROWS_IN_PAGE, memory_order_release);
     return TUTTI_OK;
 
 err_unmap:

@@ -2,16 +2,16 @@
  * The control words through which ranks that share memory follow each other.
  *
  * Each rank owns a segment that the others read. For each process set it has a row of
- * slots, and a batch uses the slot of its lane and sequence number (op_slot()): ranks start
- * the lanes in different orders, so no lane may wait for, or count in, a slot of another.
- * Rows that are never used take no memory. There are several banks of rows, because a batch
+ * slots, and a batch uses the slot of its sequence number (op_slot()): ranks start the
+ * batches of different sets in different orders, so no set may wait for, or count in, a slot
+ * of another. Pages of rows that are never used take no memory. There are several banks of rows, because a batch
  * that is composed of others (ops/hier) has several of them for one sequence number.
  *
- * A slot counts: for each stage it holds a flag, which is the sequence number, in the
- * lane, of the newest batch for which its owner has reached the stage, followed by its piece, where
- * it is done in pieces, and the number of rounds of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
- * for a new one. A rank uses a slot again when it has left the batch OP_INFLIGHT_MAX
- * before in its lane (op.h). It left that batch when all members had released it, so nobody reads its
+ * A slot counts: for each stage it holds a flag, which is the sequence number of the newest
+ * batch for which its owner has reached the stage, followed by its piece, where it is done in
+ * pieces, and the number of rounds of it. So waiting is comparing, nothing is ever set back,
+ * and no old value can be taken for a new one. A rank uses a slot again when it has left the
+ * batch OP_INFLIGHT_MAX before in its set (op.h). It left that batch when all members had released it, so nobody reads its
  * runs any more; those who still wait for the release find a larger number, which will
  * do. A rank that left early, having copied from others, has runs that nobody reads, and
  * one that left early because all operands were in the slots waits, before it uses the
@@ -22,8 +22,8 @@
  * Indices of process sets are used again, their ids are not: a slot says for which id it
  * counts. The members of the former set had all left its batches by then.
  *
- * Arrival flags have rows of their own, of which readers look at the id before and after the word
- * (shm_arrival_flags.c): nothing says when the members of a former set have stopped to look.
+ * The board has rows of its own, of which readers look at the id before and after the words
+ * (shm_board.c): nothing says when the members of a former set have stopped to look.
  *
  * Addresses in a segment are offsets from the base of its owner. Ranks of one process can
  * address everything: their base is 0.
@@ -37,6 +37,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ops/board.h"
 #include "ops/op.h"
 #include "ops/shm/alias.h"
 #include "ops/shm/arena.h"
@@ -99,21 +100,24 @@ struct shm_slot {
     uint32_t due; /* what `read` will be in the end, without SHM_OWNER_WAITS */
 };
 
-/** A cell of the arrival flags (ops/arrival_flags.h). Written by its owner only. */
-struct shm_arrival_flags_cell {
-    _Atomic uint64_t word; /* shifted left by one; below it the place of its detail */
-    _Atomic uint64_t details[2]; /* of the last two words */
+/** Log messages that a ring holds. */
+#define SHM_BOARD_CELLS 11
+
+/** A log message. Written by its owner only. */
+struct shm_board_cell {
+    _Alignas(128) _Atomic uint64_t
+            head; /* number of the message plus 1, shifted, and its length; 0: none */
+    _Atomic uint64_t words[BOARD_MESSAGE_BYTES / 8];
 };
 
-/** The cells of a lane. */
-struct shm_arrival_flags_line {
-    _Alignas(64) _Atomic uint32_t set; /* id of the process set that they count for */
-    struct shm_arrival_flags_cell cells[2];
-};
-
-/** The cells of a process set. */
-struct shm_flag_row {
-    struct shm_arrival_flags_line lanes[OP_LANES];
+/** The board of a rank for a process set (ops/board.h). Written by its owner only. */
+struct shm_board_row {
+    _Alignas(64) _Atomic uint32_t set; /* id of the process set that it counts for */
+    _Atomic uint64_t words[BOARD_WORDS];
+    _Alignas(64) _Atomic uint64_t
+            read; /* messages that this rank has read of its parent's ring */
+    uint64_t room; /* owner only: messages below this number have room in the ring */
+    struct shm_board_cell cells[SHM_BOARD_CELLS];
 };
 
 struct shm_segment {
@@ -122,19 +126,24 @@ struct shm_segment {
     _Atomic uint32_t gone; /* 1: gave up; nobody may touch its runs */
     _Atomic uint32_t closed; /* 1: closed in order; its process may end */
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
-    _Atomic uint32_t flag_rows; /* rows of arrival flags that are */
+    _Atomic uint32_t board_rows; /* rows of the board that are */
     _Alignas(64) _Atomic uint64_t waits; /* grows while its application waits */
-    _Alignas(4096) struct shm_slot
-            slots[OP_BANKS][OP_SETS_MAX][OP_SLOTS]; /* by bank, set index, op_slot() */
-    struct shm_flag_row
-            arrival_flags[OP_SETS_MAX]; /* by set index; behind the slots on pages
-                                                of its own */
+    /* By bank, set index, op_slot(). */
+    _Alignas(4096) struct shm_slot slots[OP_BANKS][OP_SETS_MAX][OP_INFLIGHT_MAX];
+    _Alignas(4096) struct shm_board_row board[OP_SETS_MAX]; /* by set index; behind the
+                                                slots on pages of its own */
 };
 
 static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
-static_assert(sizeof(struct shm_slot[OP_SLOTS]) % 4096 == 0, "a row is pages");
 
-static_assert(sizeof(struct shm_arrival_flags_line) == 64, "a lane is a cache line");
+/** Rows of slots are backed by memory in whole pages: so many at a time. */
+#define SHM_ROWS_IN_PAGE ((uint32_t)(4096 / sizeof(struct shm_slot[OP_INFLIGHT_MAX])))
+
+static_assert(4096 % sizeof(struct shm_slot[OP_INFLIGHT_MAX]) == 0, "rows fill a page");
+static_assert(OP_SETS_MAX % SHM_ROWS_IN_PAGE == 0, "the rows of a bank are pages");
+
+static_assert(sizeof(struct shm_board_cell) == 128, "a message is two cache lines");
+static_assert(sizeof(struct shm_board_row) == 2048, "two boards are a page");
 
 /** A rank as seen from this process. */
 struct shm_rank {

@@ -53,7 +53,7 @@ static tutti_status shm_start(
 
     if (!shm_row_claim(shm_member(shm, batch, batch->set->rank), batch->set)) {
         return shm_no_memory(shm_member(shm, batch, batch->set->rank), "control words",
-                sizeof(struct shm_slot[OP_SLOTS]));
+                SHM_ROWS_IN_PAGE * sizeof(struct shm_slot[OP_INFLIGHT_MAX]));
     }
     *task = (struct shm_task){ .batch = batch };
     return shm_arrive(shm, task);
@@ -248,7 +248,7 @@ static bool all_are_mapped(const struct shm_state *shm, const struct op_batch *b
 static bool shm_accepts(const void *state, const struct op_batch *batch)
 {
     if (batch->set->index >= OP_SETS_MAX || batch->set->bank >= OP_BANKS ||
-            batch->lane >= OP_LANES || !all_are_mapped(state, batch)) {
+            !all_are_mapped(state, batch)) {
         return false;
     }
     return op_is_reduction(batch->collective)

@@ -158,9 +158,10 @@ static void slot_claim(struct shm_slot *slot, const struct op_set *set)
 bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
 {
     struct shm_segment *segment = mine->segment;
-    struct shm_slot(*bank)[OP_SLOTS] = segment->slots[set->bank];
+    struct shm_slot(*bank)[OP_INFLIGHT_MAX] = segment->slots[set->bank];
     const uint32_t rows =
             atomic_load_explicit(&segment->rows[set->bank], memory_order_relaxed);
+    const uint32_t wanted = (set->index / SHM_ROWS_IN_PAGE + 1) * SHM_ROWS_IN_PAGE;
 
     if (set->index < rows) {
         return true;
@@ -168,12 +169,11 @@ bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
     if (mine->reservation.base != NULL &&
             !reservation_commit(&mine->reservation,
                     (size_t)((char *)bank[rows] - (char *)segment),
-                    (set->index + 1 - rows) * sizeof bank[0])) {
+                    (wanted - rows) * sizeof bank[0])) {
         return false;
     }
     /* Pairs with the load in shm_member_reached(). */
-    atomic_store_explicit(
-            &segment->rows[set->bank], set->index + 1, memory_order_seq_cst);
+    atomic_store_explicit(&segment->rows[set->bank], wanted, memory_order_seq_cst);
     return true;
 }
 

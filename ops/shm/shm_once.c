@@ -3,7 +3,7 @@
  *
  * That takes one synchronisation instead of two, and nobody waits for others to be done
  * with its memory. The operands lie in the slot, or in a block that belongs to it; a rank
- * uses them again OP_INFLIGHT_MAX batches of the lane later, when counters show that all
+ * uses them again OP_INFLIGHT_MAX batches of the set later, when counters show that all
  * have read them.
  */
 #include "base/error.h"

@@ -331,7 +331,7 @@ static void make_run(struct batch *batch, size_t run)
     struct batch_run *memory = &batch->memory[run];
     const uint64_t key = order->operation.pattern.salt != 0
             ? order->operation.pattern.salt
-            : order->sequence * OP_LANES + order->lane;
+            : order->sequence;
 
     memory->operation = order->operation;
     memory->operation.row_count = 1;
@@ -359,7 +359,6 @@ void batch_make(struct batch *batch, const struct batch_order *order, size_t tas
     *batch = (struct batch){ .order = *order,
         .op = { .set = order->set,
                 .sequence = order->sequence,
-                .lane = order->lane,
                 .collective = o->collective,
                 .dtype = o->pattern.dtype,
                 .op = o->pattern.op,

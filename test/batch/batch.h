@@ -31,10 +31,9 @@ struct batch;
 struct batch_order {
     const struct op_set *set; /* borrowed, as is the store */
     uint64_t sequence;
-    uint32_t lane;
     /* Of all runs but for the count; rows are elements. FORM_UNKNOWN: the backend tells the sizes
        and has the output made. Scales of 0 are 1. Contents and sizes follow from the salt, or, if
-       that is 0, from lane and sequence. */
+       that is 0, from set and sequence. */
     struct operation operation;
     size_t run_count; /* 0: one run of operation.count */
     int64_t counts[BATCH_RUNS_MAX]; /* operation.count of each run */

@@ -20,7 +20,7 @@ enum act {
     ACT_SUBMIT_AND_RUN,
     ACT_DELIVER, /* the oldest message */
     ACT_RUN, /* until all have arrived */
-    ACT_DAMAGE, /* a byte of the oldest message */
+    ACT_DAMAGE, /* a byte of the oldest message, or a word that the rank shows */
     ACT_CUT, /* the oldest message */
     ACT_MAKE_UP, /* a message */
     ACT_TICK
@@ -135,7 +135,9 @@ static tutti_status act(struct play *play, struct fuzz_input *input)
         return scene_try_run(scene);
     case ACT_DAMAGE:
         at = fuzz_byte(input);
-        if (oldest != NULL && oldest->len > 0) {
+        if ((what & 32) != 0 && scene->ranks[rank].config.board) {
+            scene->boards[rank][0] ^= UINT64_C(1) << at % 64;
+        } else if (oldest != NULL && oldest->len > 0) {
             oldest->bytes[at % oldest->len] ^= fuzz_byte(input);
         }
         return TUTTI_OK;
@@ -160,11 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tutti_status status = TUTTI_OK;
 
     play = (struct play){ .seen = 0 };
-    REQUIRE(scene_init(&play.scene, way, RANKS, way == SCENE_SLOW ? 2 : 4,
-            way == SCENE_SLOW ? 1 : 3));
-    for (int r = 0; r < RANKS; r++) {
-        play.scene.ranks[r].config.stall_ns = 1000;
-    }
+    REQUIRE(scene_init(&play.scene, way, RANKS, 2));
     for (int i = 0; i < ACTS_MAX && input.size > 0 && status == TUTTI_OK; i++) {
         status = act(&play, &input);
         note_ends(&play);

@@ -73,11 +73,9 @@ static tutti_status go_on(struct tickets *tickets)
     for (int i = 0; i < USES_MAX && moved && status == TUTTI_OK; i++) {
         moved = false;
         status = tickets_advance(tickets, &moved);
-        for (uint32_t lane = 0; lane < OP_LANES && status == TUTTI_OK; lane++) {
-            if (tickets_allow(tickets, &world, lane)) {
-                tickets_use(tickets, true);
-                moved = true;
-            }
+        if (status == TUTTI_OK && tickets_allow(tickets, &world)) {
+            tickets_use(tickets, true);
+            moved = true;
         }
     }
     return status;
@@ -100,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t *bytes = fuzz_bytes(&input, head & 63, &len);
 
         if ((head & 64) != 0) {
-            tickets_queued(&tickets, &world, head % OP_LANES, (head & 128) != 0);
+            tickets_queued(&tickets, &world, (head & 128) != 0);
         }
         status = tickets_receive(&tickets, (rank + 1) % RANKS, rank == 0, bytes, len);
         free(bytes);

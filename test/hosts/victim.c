@@ -23,7 +23,7 @@
 #include <tutti/mpi.h>
 
 enum {
-    STEPS = 50, /* until it runs, plans included */
+    STEPS = 50, /* until it runs evenly */
     COUNT = 1000, /* milliseconds                  */
     HANG_SECONDS = 1000,
     LARGE = 2 << 20, /* elements                      */

@@ -1,6 +1,6 @@
 /*
  * Ranks in one process, over their shared memory, of which one is unlucky: its backend does not go
- * on with a batch of several tensors and of a plan. All are told of it.
+ * on with a batch of several tensors. All are told of it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 
 #include "api/setup.h"
 #include "ops/shm/shm.h"
-#include "ops/shm/shm_arrival_flags.h"
+#include "ops/shm/shm_board.h"
 #include "run/start.h"
 #include "test/unit/unit.h"
 #include "transport/inproc.h"
@@ -21,7 +21,7 @@ enum {
     UNLUCKY = 2,
     TENSORS = 3,
     COUNT = 1000,
-    WRONG_STEP = 30 /* by then there is a plan */
+    WRONG_STEP = 30 /* by then the tensors have numbers */
 };
 
 /* The task of the unlucky rank that stands still; whoever drives that rank. */
@@ -71,7 +71,7 @@ static void set_up(struct stage *stage)
         spec.transport = ends[i];
         spec.bell = &stage->bells[i];
         spec.any_thread = true;
-        spec.arrival_flags = shm_arrival_flags(stage->domain);
+        spec.board = shm_board(stage->domain);
         spec.natives[0] = stage->domain;
         spec.backends[0] = &stage->backend;
         spec.backend_count = 1;

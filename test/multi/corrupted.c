@@ -12,7 +12,7 @@
 
 enum {
     COUNT = 8192, /* more than comes with the agreement */
-    STEPS = 30, /* by then there is a plan */
+    STEPS = 30,
     WRONG_STEP = 20,
     MESSAGE_MAX = 1 << 16
 };

@@ -2,9 +2,9 @@
  * tuttirun has said why the job failed: every rank's wait ends with it, whatever the rank
  * was doing. Here each rank's own thread is its supervisor, and no rank is told by another.
  *
- *   failure_page blocked|plan|background|late
+ *   failure_page blocked|steps|background|late
  *
- * blocked: ranks wait for what others never submit. plan: they repeat a step. background:
+ * blocked: ranks wait for what others never submit. steps: they repeat one. background:
  * they do not wait, an operation with a callback is in flight. late: a rank dies, which the
  * others see by themselves before they are told; under a launcher that lets them live.
  */
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
         _Exit(0);
     }
     expect(pthread_create(&supervisor, NULL, supervise, &rank) == 0, "supervised");
-    if (strcmp(mode, "plan") == 0) {
+    if (strcmp(mode, "steps") == 0) {
         repeat(&rank);
     } else if (strcmp(mode, "background") == 0) {
         be_called(&rank);

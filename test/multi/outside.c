@@ -4,7 +4,7 @@
  *
  *   outside [FIRST_SEED]
  *
- * A tensor of a plan needs no message, so all ranks reduce it while the control messages of
+ * A tensor with a number needs no message within a node, so all ranks reduce it while the control messages of
  * some are stuck with a rank that reads none. That rank goes on only when the others say so
  * over memory that tutti knows nothing of. A failure prints the seed.
  */
@@ -20,7 +20,7 @@
 
 enum {
     PROGRAMS = 6,
-    PLANNED_STEPS = 30,
+    KNOWN_STEPS = 5,
     TENSORS_MIN = 2000,
     TENSORS_MAX = 6000,
     NAME_BYTES = 200
@@ -32,7 +32,7 @@ struct notes {
     atomic_int returned; /* ranks whose wait has returned */
 };
 
-/** How a rank outside learns that the planned tensor is over. */
+/** How a rank outside learns that the known tensor is over. */
 enum manner {
     BY_WAIT,
     BY_TEST,
@@ -115,8 +115,8 @@ static void note_end(void *user, tutti_status status, const char *message)
     atomic_store(ended, status == TUTTI_OK ? 1 : 2);
 }
 
-/* What the planned tensor is to become on all ranks. */
-static int64_t planned_sum(const struct checks *c)
+/* What the known tensor is to become on all ranks. */
+static int64_t known_sum(const struct checks *c)
 {
     return (int64_t)c->size * (c->size - 1) / 2;
 }
@@ -137,7 +137,7 @@ static void be_outside(
     }
     if (p->manner != NOT_AT_ALL) {
         EXPECT_OK(c,
-                tutti_allreduce_async(t, "planned", &value, &value, 1, TUTTI_INT64,
+                tutti_allreduce_async(t, "known", &value, &value, 1, TUTTI_INT64,
                         TUTTI_SUM, &options, &request));
     }
     if (p->manner == BY_WAIT) {
@@ -149,13 +149,13 @@ static void be_outside(
         sleep_until(&ended, 1);
         EXPECT(c, atomic_load(&ended) == 1);
     }
-    EXPECT(c, p->manner == NOT_AT_ALL || value == planned_sum(c));
+    EXPECT(c, p->manner == NOT_AT_ALL || value == known_sum(c));
     sleep_until(&notes->returned, p->pushers);
     if (p->manner == NOT_AT_ALL) {
         EXPECT_OK(c,
                 tutti_allreduce(
-                        t, "planned", &value, &value, 1, TUTTI_INT64, TUTTI_SUM, NULL));
-        EXPECT(c, value == planned_sum(c));
+                        t, "known", &value, &value, 1, TUTTI_INT64, TUTTI_SUM, NULL));
+        EXPECT(c, value == known_sum(c));
     }
 }
 
@@ -168,8 +168,8 @@ static void push(tutti *t, struct checks *c, const struct program *p,
     submit_all(t, c, p, batch);
     atomic_fetch_add(&notes->pushed, 1);
     EXPECT_OK(c,
-            tutti_allreduce_async(t, "planned", &value, &value, 1, TUTTI_INT64,
-                    TUTTI_SUM, NULL, &request));
+            tutti_allreduce_async(t, "known", &value, &value, 1, TUTTI_INT64, TUTTI_SUM,
+                    NULL, &request));
     if (p->manner == NOT_AT_ALL) {
         EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, 20000000));
         atomic_fetch_add(&notes->returned, 1);
@@ -178,19 +178,19 @@ static void push(tutti *t, struct checks *c, const struct program *p,
         EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
         atomic_fetch_add(&notes->returned, 1);
     }
-    EXPECT(c, value == planned_sum(c));
+    EXPECT(c, value == known_sum(c));
 }
 
-/* Until it is in a plan everywhere. */
+/* Until it has a number everywhere. */
 static void learn(tutti *t, struct checks *c)
 {
-    for (int i = 0; i < PLANNED_STEPS; i++) {
+    for (int i = 0; i < KNOWN_STEPS; i++) {
         int64_t value = c->rank;
 
         EXPECT_OK(c,
                 tutti_allreduce(
-                        t, "planned", &value, &value, 1, TUTTI_INT64, TUTTI_SUM, NULL));
-        EXPECT(c, value == planned_sum(c));
+                        t, "known", &value, &value, 1, TUTTI_INT64, TUTTI_SUM, NULL));
+        EXPECT(c, value == known_sum(c));
     }
 }
 

@@ -6,19 +6,25 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 #include "check.h"
+#include "ops/mpi/mpi.h"
 #include "test/batch/reference.h"
+
+/* The shortest messages of a backend; and so many that the window, of 8 in a link, goes round. */
+#define MESSAGE_MIN ((size_t)64)
+#define MESSAGES_MANY 64
 
 void bench_open(struct bench *bench, const struct setup *setup)
 {
     memset(bench, 0, sizeof *bench);
     bench->backend = setup->backend;
-    for (int l = 0; l < OP_LANES; l++) {
-        CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comms[l]) == MPI_SUCCESS);
-        CHECK(MPI_Comm_set_errhandler(bench->comms[l], MPI_ERRORS_RETURN) ==
-                MPI_SUCCESS);
-    }
+    CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comm) == MPI_SUCCESS);
+    CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
+    bench->batches = must_alloc(BENCH_BATCHES, sizeof *bench->batches);
+    memset(bench->batches, 0, BENCH_BATCHES * sizeof *bench->batches);
+    bench->sets = must_alloc(BENCH_BATCHES, sizeof *bench->sets);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     CHECK(bench->size <= BATCH_RANKS_MAX);
@@ -38,17 +44,18 @@ void bench_open(struct bench *bench, const struct setup *setup)
         .chunk_bytes = setup->chunk_bytes,
         .link = { .message_bytes = setup->link_bytes,
                 .window_bytes = setup->link_bytes * 8 },
-        .native = bench->comms };
+        .native = &bench->comm };
     CHECK(bench->backend->open(&bench->env, &bench->state) == TUTTI_OK);
 }
 
 void bench_close(struct bench *bench)
 {
+    bench_finish(bench, bench->batches, BENCH_BATCHES);
     bench->backend->close(bench->state);
     config_fini(&bench->config);
-    for (int l = 0; l < OP_LANES; l++) {
-        (void)MPI_Comm_free(&bench->comms[l]);
-    }
+    (void)MPI_Comm_free(&bench->comm);
+    free(bench->sets);
+    free(bench->batches);
 }
 
 void bench_make(
@@ -90,69 +97,92 @@ static bool has_ended(const struct bench *bench, struct batch *batch, bool *move
         return false;
     }
     error = batch_error(batch);
-    CHECK_SAYS(error == NULL, "batch %d of lane %d: %s", (int)batch->order.sequence,
-            (int)batch->order.lane, error);
+    CHECK_SAYS(error == NULL, "batch %d of set %d: %s", (int)batch->order.sequence,
+            (int)batch->order.set->index, error);
     batch_free(batch);
     return true;
 }
 
-/* Steps all that have not ended once; the number of those that do now. */
+/* Steps all that have not ended once; the number of those that still have not. */
 static int step_all(
         const struct bench *bench, struct batch *batches, int count, bool *moved)
 {
-    int ended = 0;
+    int live = 0;
 
     for (int i = 0; i < count; i++) {
-        if (batches[i].task != NULL && has_ended(bench, &batches[i], moved)) {
-            ended++;
+        if (batches[i].task != NULL && !has_ended(bench, &batches[i], moved)) {
+            live++;
         }
     }
-    return ended;
+    return live;
 }
 
 void bench_finish(const struct bench *bench, struct batch *batches, int count)
 {
-    int live = count;
+    bool moved = false;
 
-    while (live > 0) {
-        bool moved = false;
-
-        live -= step_all(bench, batches, count, &moved);
+    while (step_all(bench, batches, count, &moved) > 0) {
         if (!moved) {
             (void)sched_yield();
         }
+        moved = false;
     }
 }
 
-void run_one(const struct bench *bench, const struct batch_order *order)
+bool bench_cuts_into_few(const struct bench *bench, size_t bytes)
 {
-    struct batch batch;
+    const struct op_env *env = &bench->env;
+    const size_t message =
+            env->link.message_bytes > 0 ? env->link.message_bytes : env->chunk_bytes;
 
-    bench_make(bench, &batch, order);
-    bench_start(bench, &batch);
-    bench_finish(bench, &batch, 1);
+    return bytes / size_max(message, MESSAGE_MIN) <= MESSAGES_MANY;
 }
 
-void run_in_all_lanes(const struct setup *setup, order_maker make, int rounds)
+/* The same ranks as another set, for the batch in a slot. */
+static const struct op_set *set_of_slot(
+        const struct bench *bench, const struct op_set *set, int slot, int index)
 {
-    struct batch *batches = must_alloc((size_t)OP_SLOTS, sizeof *batches);
+    bench->sets[slot] = *set;
+    bench->sets[slot].id = bench->sets[slot].index = (uint32_t)index;
+    return &bench->sets[slot];
+}
+
+void bench_run(const struct bench *bench, const struct batch_order *order)
+{
+    const uint64_t number = order->sequence;
+    struct batch *batch = &bench->batches[number % BENCH_BATCHES];
+    struct batch_order numbered = *order;
+
+    if (batch->task != NULL) {
+        bench_finish(bench, bench->batches, BENCH_BATCHES);
+    }
+    numbered.set = set_of_slot(bench, order->set, (int)(number % BENCH_BATCHES),
+            (int)(number % BENCH_SETS));
+    numbered.sequence = number / BENCH_SETS;
+    bench_make(bench, batch, &numbered);
+    bench_start(bench, batch);
+}
+
+void run_at_once(const struct setup *setup, order_maker make, int sets, int rounds)
+{
+    const int count = sets * OP_INFLIGHT_MAX;
     struct bench bench;
 
+    CHECK(sets <= BENCH_SETS);
     bench_open(&bench, setup);
     for (int round = 0; round < rounds; round++) {
-        for (int i = 0; i < OP_SLOTS; i++) {
-            const int lane = (i / OP_INFLIGHT_MAX + bench.rank) % OP_LANES;
+        for (int i = 0; i < count; i++) {
+            const int set = (i / OP_INFLIGHT_MAX + bench.rank) % sets;
             const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
-            struct batch *batch = &batches[(i + bench.rank * 13) % OP_SLOTS];
-            struct batch_order order = make(&bench.world, turn * OP_LANES + lane);
+            const int slot = (i + bench.rank * 13) % count;
+            struct batch_order order = make(
+                    set_of_slot(&bench, &bench.world, slot, set), turn * sets + set);
 
             order.sequence = (uint64_t)turn;
-            order.lane = (uint32_t)lane;
-            bench_make(&bench, batch, &order);
-            bench_start(&bench, batch);
+            bench_make(&bench, &bench.batches[slot], &order);
+            bench_start(&bench, &bench.batches[slot]);
         }
-        bench_finish(&bench, batches, OP_SLOTS);
+        bench_finish(&bench, bench.batches, count);
     }
     bench_close(&bench);
-    free(batches);
 }

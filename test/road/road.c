@@ -16,7 +16,7 @@
 
 enum {
     COUNT = 1024,
-    KNOWN = 100, /* by then the tensor is planned */
+    KNOWN = 100, /* by then the tensor has a number */
     ROUNDS = 200,
     CALLS_MAX = 100000
 };

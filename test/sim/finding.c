@@ -24,8 +24,7 @@ const char *check_name(enum check check)
         [CHECK_BOUNDS] = "bounds",
         [CHECK_INJECTION] = "injection",
         [CHECK_OPERANDS] = "operands",
-        [CHECK_ORDER] = "launch order",
-        [CHECK_UNPLANNED] = "planned" };
+        [CHECK_ORDER] = "launch order" };
 
     return names[check];
 }
@@ -76,71 +75,16 @@ static void dump_rank(const struct world *world, int rank)
     (void)fprintf(stderr, "\n");
 }
 
-static void dump_plan(const struct sim_member *member, int lane)
-{
-    static const char *const states[] = {
-        [PLAN_SLOW] = "slow", [PLAN_QUEUED] = "queued", [PLAN_ON] = "on"
-    };
-    static const char *const plan_exits[PLAN_EXIT_COUNT] = {
-        [PLAN_EXIT_NONE] = "none",
-        [PLAN_EXIT_TIMER] = "timer",
-        [PLAN_EXIT_METADATA] = "other metadata",
-        [PLAN_EXIT_JOIN] = "join",
-        [PLAN_EXIT_FINALIZE] = "finalize",
-        [PLAN_EXIT_CANCEL] = "cancel",
-        [PLAN_EXIT_REPLACED] = "replaced",
-        [PLAN_EXIT_FOLLOWED] = "another rank leaves",
-        [PLAN_EXIT_STEP] = "another step",
-    };
-    const struct plan_lane *l = &member->negotiator.plans.lanes[lane];
-    const struct plan *plan = l->current;
-
-    if (plan == NULL) {
-        return;
-    }
-    (void)fprintf(stderr,
-            "plan %d/%d at rank %d: %s, epoch %llu of %llu, %u batches, cursor %llu, "
-            "decided %llu, here %u, %s%s%s:",
-            member->set, lane, member->rank, states[plan->state],
-            (unsigned long long)plan->epoch, (unsigned long long)l->epoch,
-            plan->batch_count, (unsigned long long)plan->cursor,
-            (unsigned long long)plan->decided, plan->here, plan_exits[plan->wanted.why],
-            plan->exiting ? " contributed" : "",
-            l->next != NULL ? ", one is queued" : "");
-    for (uint32_t i = 0; i < plan->item_count; i++) {
-        (void)fprintf(
-                stderr, " %s(%u)", plan->items[i]->name, plan->items[i]->place.batch);
-    }
-    (void)fprintf(stderr, "\n");
-}
-
-static void dump_plans(const struct world *world)
-{
-    const struct scenario *s = world->scenario;
-
-    for (int set = 0; set < s->set_count; set++) {
-        for (int m = 0; m < s->sets[set].size && m < 32; m++) {
-            for (int lane = 1; lane < s->lanes; lane++) {
-                dump_plan(&world->members[set][m], lane);
-            }
-        }
-    }
-}
-
 void world_dump(const struct world *world)
 {
     const struct scenario *s = world->scenario;
 
     (void)fprintf(stderr,
-            "mode %s%s, %d ranks, %d sets, fanout %d, %d numbers, %d lanes, window %d, "
-            "%d waves, %lld events\n",
-            scenario_mode_name(s->mode),
-            s->is_steady             ? ", steady training"
-                    : s->is_training ? ", training"
-                                     : "",
-            s->ranks, s->set_count, s->fanout, s->number_capacity, s->lanes, s->window,
-            s->wave_count, (long long)world->events);
-    dump_plans(world);
+            "mode %s%s, %d ranks, %d sets, fanout %d, %d numbers, %d waves, %lld "
+            "events\n",
+            scenario_mode_name(s->mode), s->is_training ? ", training" : "", s->ranks,
+            s->set_count, s->fanout, s->number_capacity, s->wave_count,
+            (long long)world->events);
     for (int r = 0; r < s->ranks && r < 32; r++) {
         dump_rank(world, r);
     }

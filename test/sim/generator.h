@@ -27,20 +27,11 @@ struct leave_plan {
     int epoch_count;
     int *leaves; /* [set size] wave in which each member leaves; the same     */
     bool silent[SIM_WAVES_MAX + 1];
-    bool late[SIM_WAVES_MAX + 1]; /* some leave in it, and the others are late */
     bool someone_leaves; /* before the end */
 };
 
-/*
- * Makes the plan. In a wave with `late`, the members that leave submit a tensor in the wave
- * before, and the others submit it only in the wave after. In between the others wait for
- * something that ends only when those members have joined or finalized.
- */
 void leave_plan_make(struct leave_plan *plan, const struct scenario *scenario,
         struct sim_set *set, struct rng *rng);
-/** [set size] The wave in which each member makes a call with which some are late. */
-int *leave_late_waves(
-        const struct leave_plan *plan, int wave, const struct sim_set *set);
 /** The roles of the members that leave in a wave or have left before; NULL: none. */
 uint8_t *leave_roles(
         const struct leave_plan *plan, int wave, const struct sim_set *set);
@@ -87,10 +78,5 @@ void training_choose(struct generator *gen);
 void training_make_templates(struct generator *gen, int set);
 /** The calls of the waves that its iterations consist of. */
 void training_make_waves(struct generator *gen);
-/**
- * The calls that some members make before they leave, and the others after that. They have
- * waves of their own, and so come behind all others.
- */
-void training_add_late(struct generator *gen, int set);
 
 #endif

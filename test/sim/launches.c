@@ -15,7 +15,6 @@
 enum {
     RANKS_MAX = 9,
     SETS_MAX = 8,
-    LANES = 3,
     WAVES_MAX = 14,
     OPS_MAX = WAVES_MAX * 8,
     TURNS_MAX = 200000
@@ -32,7 +31,6 @@ enum op_kind {
 struct launch_op {
     enum op_kind kind;
     int set;
-    int lane; /* of the log that says it, too                      */
     unsigned members; /* who submits or reads it                           */
     unsigned absent; /* members that have joined, and only count the batch */
     unsigned submitted, launched;
@@ -45,7 +43,7 @@ struct launch_wave {
     bool is_outside; /* ranks begin it when all have ended the one before */
 };
 
-/* The batches or operations of a lane, in order. */
+/* The batches or operations of a set, in order. */
 struct op_queue {
     int ops[OPS_MAX];
     int first, count;
@@ -62,8 +60,8 @@ struct launch_rank {
     bool is_pending[OPS_MAX], is_demanded[OPS_MAX]; /* submitted, and not over */
     int pending;
     int counted; /* batches that wait and that it has no part in */
-    int read[SETS_MAX][LANES]; /* of the logs */
-    struct op_queue waiting[SETS_MAX][LANES];
+    int read[SETS_MAX]; /* of the logs */
+    struct op_queue waiting[SETS_MAX];
     struct op_queue unissued, device;
 };
 
@@ -79,7 +77,7 @@ struct launches {
     int op_count;
     struct launch_wave waves[WAVES_MAX];
     int wave_count;
-    struct op_queue logs[SETS_MAX][LANES];
+    struct op_queue logs[SETS_MAX];
     unsigned meets[SETS_MAX]; /* ranks that have come to the meeting of a set */
     uint8_t tokens[SETS_MAX]; /* by which it meets                            */
     uint8_t token_count;
@@ -118,9 +116,9 @@ static void note(const struct launches *all, int rank, const char *what, int op)
     static const char *const kinds[] = { "batch", "creation", "removal", "join" };
 
     if (all->verbose) {
-        (void)printf("%8lld rank %d %s %s %d of set %d, lane %d\n",
+        (void)printf("%8lld rank %d %s %s %d of set %d\n",
                 (long long)all->result->events, rank, what, kinds[all->ops[op].kind],
-                op, all->ops[op].set, all->ops[op].lane);
+                op, all->ops[op].set);
     }
 }
 
@@ -268,7 +266,6 @@ static int add_batches(struct launches *all, unsigned live)
             set = rng_below(rng, SETS_MAX);
         }
         op = add_op(all, OP_BATCH, set);
-        op->lane = joins && set == joined ? 0 : rng_below(rng, LANES);
         op->absent = joins && set == joined ? absent & op->members : 0;
         op->absent = op->absent == op->members ? 0 : op->absent;
     }
@@ -409,9 +406,7 @@ static void submit(struct launches *all, int rank, int id)
     r->is_pending[id] = true;
     r->pending++;
     if ((op->submitted | op->absent) == op->members) {
-        push(&all->logs[op->kind == OP_BATCH || op->kind == OP_JOIN ? op->set : 0]
-                       [op->lane],
-                id);
+        push(&all->logs[op->kind == OP_BATCH || op->kind == OP_JOIN ? op->set : 0], id);
     }
 }
 
@@ -517,12 +512,10 @@ static bool takes_part(const struct launch_op *op, int rank)
 /* As dispatcher_forget(): what waits is what the rank has no part in. */
 static void forget_waiting(struct launch_rank *r, int set)
 {
-    for (int lane = 0; lane < LANES; lane++) {
-        struct op_queue *waiting = &r->waiting[set][lane];
+    struct op_queue *waiting = &r->waiting[set];
 
-        r->counted -= waiting->count - waiting->first;
-        waiting->first = waiting->count;
-    }
+    r->counted -= waiting->count - waiting->first;
+    waiting->first = waiting->count;
 }
 
 /* It is agreed on, and this rank comes to know. */
@@ -534,8 +527,8 @@ static void take(struct launches *all, int rank, int id)
 
     note(all, rank, "reads", id);
     if (op->kind == OP_BATCH) {
-        push(&r->waiting[op->set][op->lane], id);
-        tickets_queued(&r->tickets, set, (uint32_t)op->lane, takes_part(op, rank));
+        push(&r->waiting[op->set], id);
+        tickets_queued(&r->tickets, set, takes_part(op, rank));
         r->counted += takes_part(op, rank) ? 0 : 1;
     } else if (op->kind == OP_CREATE) {
         r->is_here[op->set] = true;
@@ -553,15 +546,14 @@ static void take(struct launches *all, int rank, int id)
 static bool read_log(struct launches *all, int rank)
 {
     struct launch_rank *r = &all->ranks[rank];
-    const int first = rng_below(&all->rng, SETS_MAX * LANES);
+    const int first = rng_below(&all->rng, SETS_MAX);
 
-    for (int i = 0; i < SETS_MAX * LANES && is_awake(r); i++) {
+    for (int i = 0; i < SETS_MAX && is_awake(r); i++) {
         const int set = (first + i) % SETS_MAX;
-        const int lane = (first + i) / SETS_MAX % LANES;
-        const struct op_queue *log = &all->logs[set][lane];
+        const struct op_queue *log = &all->logs[set];
 
-        if ((all->members[set] >> rank & 1u) != 0 && r->read[set][lane] < log->count) {
-            take(all, rank, log->ops[r->read[set][lane]++]);
+        if ((all->members[set] >> rank & 1u) != 0 && r->read[set] < log->count) {
+            take(all, rank, log->ops[r->read[set]++]);
             return true;
         }
     }
@@ -606,12 +598,10 @@ static bool look(struct launches *all, int rank)
         if (tickets_advance(&r->tickets, &moved) != TUTTI_OK) {
             fail(all, CHECK_STATUS, "rank %d: %s", rank, tutti_last_error());
         }
-        for (int i = 0; i < SETS_MAX * LANES; i++) {
-            struct op_queue *waiting = &r->waiting[i / LANES][i % LANES];
+        for (int i = 0; i < SETS_MAX; i++) {
+            struct op_queue *waiting = &r->waiting[i];
 
-            while (!is_empty(waiting) &&
-                    tickets_allow(
-                            &r->tickets, &r->sets[i / LANES], (uint32_t)(i % LANES))) {
+            while (!is_empty(waiting) && tickets_allow(&r->tickets, &r->sets[i])) {
                 launch(all, rank, waiting);
                 moved = true;
             }

@@ -4,16 +4,12 @@
 #include "generator.h"
 #include "grow.h"
 
-/* Before that nothing is planned. */
-#define LATE_FIRST 4
-
 /* Some members, but not all, leave in a wave before the last. */
 static void plan_leaving(struct leave_plan *plan, const struct scenario *scenario,
         const struct sim_set *set, struct rng *rng)
 {
     const int last = scenario->wave_count - 1;
-    const bool some = scenario->finalizes && set->size > 1 && !scenario->is_steady &&
-            rng_chance(rng, 12);
+    const bool some = scenario->finalizes && set->size > 1 && rng_chance(rng, 12);
     const int wave = rng_below(rng, last);
     const int chance = rng_range(rng, 10, 60);
 
@@ -58,27 +54,6 @@ static enum role role_in(const struct leave_plan *plan, int wave, int member)
     return ROLE_NORMAL;
 }
 
-/* Some leave in the wave, and none right before or after it. */
-static bool can_be_late(
-        const struct leave_plan *plan, int wave, const struct sim_set *set)
-{
-    int leave = 0;
-
-    if (plan->silent[wave - 1] || plan->silent[wave] || plan->silent[wave + 1]) {
-        return false;
-    }
-    for (int m = 0; m < set->size; m++) {
-        const enum role role = role_in(plan, wave, m);
-
-        if (role_in(plan, wave - 1, m) != ROLE_NORMAL ||
-                role_in(plan, wave + 1, m) != role) {
-            return false;
-        }
-        leave += role != ROLE_NORMAL ? 1 : 0;
-    }
-    return leave > 0 && leave < set->size;
-}
-
 void leave_plan_make(struct leave_plan *plan, const struct scenario *scenario,
         struct sim_set *set, struct rng *rng)
 {
@@ -99,20 +74,6 @@ void leave_plan_make(struct leave_plan *plan, const struct scenario *scenario,
         }
     }
     set->joins = plan->epoch_count > 0 || plan->someone_leaves;
-    for (int w = LATE_FIRST; scenario->training.late && w + 1 < waves; w++) {
-        plan->late[w] = can_be_late(plan, w, set);
-    }
-}
-
-int *leave_late_waves(
-        const struct leave_plan *plan, int wave, const struct sim_set *set)
-{
-    int *waves = sim_alloc((size_t)set->size, sizeof *waves);
-
-    for (int m = 0; m < set->size; m++) {
-        waves[m] = role_in(plan, wave, m) == ROLE_NORMAL ? wave + 1 : wave - 1;
-    }
-    return waves;
 }
 
 uint8_t *leave_roles(const struct leave_plan *plan, int wave, const struct sim_set *set)

@@ -37,7 +37,7 @@ static bool is_leave(const struct message *message)
 
 /*
  * A repetition that must be noticed at once: a log message; or a name at the coordinator,
- * unless a plan made it void, or its group was cancelled or failed because of a leave.
+ * unless its group was cancelled or failed because of a leave.
  */
 static bool must_be_noticed(const struct world *world, const struct message *message)
 {
@@ -45,8 +45,8 @@ static bool must_be_noticed(const struct world *world, const struct message *mes
 
     return message->bytes[0] == KIND_LOG ||
             (message->bytes[0] == KIND_ANNOUNCE && member == 0 &&
-                    world->scenario->lanes == 1 && message->bytes[1] == ITEM_NAME &&
-                    !is_leave(message) && !world->scenario->sets[message->set].joins &&
+                    message->bytes[1] == ITEM_NAME && !is_leave(message) &&
+                    !world->scenario->sets[message->set].joins &&
                     world->scenario->cancel_chance == 0);
 }
 

@@ -13,6 +13,7 @@ struct message {
     struct message *next;
     int from, to; /* world ranks */
     int set;
+    int shown; /* words that the sender had written to its board before */
     size_t len;
     uint8_t bytes[];
 };

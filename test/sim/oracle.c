@@ -40,36 +40,36 @@ static bool arithmetic_is_equal(const struct meta *a, const struct meta *b)
             !(a->postscale > b->postscale);
 }
 
-static bool keys_are_equal(const struct planner_item *a, const struct planner_item *b)
+static bool keys_are_equal(const struct planned *a, const struct planned *b)
 {
     return a->collective == b->collective && a->joined == b->joined &&
-            a->meta.root == b->meta.root && a->meta.group == b->meta.group &&
-            a->meta.space == b->meta.space &&
-            (!meta_reduces(a->collective) || arithmetic_is_equal(&a->meta, &b->meta));
+            a->meta->root == b->meta->root && a->meta->group == b->meta->group &&
+            a->meta->space == b->meta->space &&
+            (!meta_reduces(a->collective) || arithmetic_is_equal(a->meta, b->meta));
 }
 
 /* The i-th item against all before it, by the letter of planner.h. */
 static bool batch_is_allowed(const struct world *world, size_t i)
 {
     const struct planner_limits *limits = &world->scenario->limits;
-    const struct planner_item *item = &world->planned[i];
+    const struct planned *item = &world->planned[i];
     size_t total = item->bytes;
     bool shares = false;
 
     for (size_t j = 0; j < i; j++) {
-        const struct planner_item *other = &world->planned[j];
+        const struct planned *other = &world->planned[j];
         const bool same = other->batch == item->batch;
 
         if (same && !keys_are_equal(item, other)) {
             return false;
         }
-        if (!same && item->meta.group != 0 && keys_are_equal(item, other)) {
+        if (!same && item->meta->group != 0 && keys_are_equal(item, other)) {
             return false;
         }
         total += same ? other->bytes : 0;
         shares = shares || same;
     }
-    return !shares || item->meta.group != 0 ||
+    return !shares || item->meta->group != 0 ||
             (total <= limits->batch_bytes && item->bytes <= limits->tensor_bytes);
 }
 
@@ -100,39 +100,21 @@ static const struct meta *meta_of(
                         : outcome_meta(&member->negotiator.outbox, outcome);
 }
 
-/* Describes an outcome to the planner. */
-static struct planner_item item_of(
-        const struct sim_member *member, const struct outcome *outcome)
+static void plan(struct world *world, const struct sim_member *member,
+        const struct outcome *outcome, struct planned *item)
 {
     const struct meta *meta = meta_of(member, outcome);
     /* The rows that are reduced here are of no elements. */
     const bool has_rows = outcome->collective == TUTTI_REDUCESCATTER;
 
-    return (struct planner_item){ .collective = outcome->collective,
-        .meta = *meta,
+    *item = (struct planned){ .collective = outcome->collective,
+        .meta = meta,
         .bytes = has_rows ? 0 : (size_t)meta->count * tutti_dtype_size(meta->dtype),
         .joined = absent_number(outcome->joined) };
-}
-
-/* Checks the outcomes [first, end), which are one batch of a plan. */
-static void take_batch(
-        struct world *world, struct sim_member *member, size_t first, size_t end)
-{
-    const struct outcome *outcomes = member->negotiator.outbox.outcomes;
-    const uint64_t batch = ++member->batches[outcomes[first].lane];
-
-    if (member->negotiator.config.direct && !world->tainted) {
-        operands_take(world, member, &outcomes[first]);
-    }
-    for (size_t i = first; i < end; i++) {
-        world->batches[i] = batch;
-        world->planned[i - first] = item_of(member, &outcomes[i]);
-        if (!world->tainted &&
-                (!is_planned(&outcomes[i]) || !batch_is_allowed(world, i - first))) {
-            world_fail(world, CHECK_BATCHES, "batch %llu of lane %u breaks the rules",
-                    (unsigned long long)outcomes[first].log_message,
-                    outcomes[first].lane);
-        }
+    item->batch = planner_add(&world->planner, &world->scenario->limits,
+            item->collective, meta, item->bytes, item->joined);
+    if (item->batch == SIZE_MAX) {
+        world_fail(world, CHECK_BATCHES, "the planner has no memory");
     }
 }
 
@@ -142,27 +124,19 @@ static void plan_log_message(
 {
     const struct outcome *outcomes = member->negotiator.outbox.outcomes;
     size_t count = 0;
-    size_t batches;
 
+    planner_begin(&world->planner);
     for (size_t i = first; i < end; i++) {
-        if (is_planned(&outcomes[i])) {
-            world->planned[count++] = item_of(member, &outcomes[i]);
+        world->batches[i] = 0;
+        if (!is_planned(&outcomes[i])) {
+            continue;
         }
-    }
-    if (!planner_plan(&world->planner, &world->scenario->limits, world->planned, count,
-                &batches)) {
-        world_fail(world, CHECK_BATCHES, "the planner has no memory");
-    }
-    for (size_t i = 0; i < count && member->member == 0; i++) {
-        if (!batch_is_allowed(world, i)) {
+        plan(world, member, &outcomes[i], &world->planned[count++]);
+        world->batches[i] = world->planned[count - 1].batch;
+        if (member->member == 0 && !batch_is_allowed(world, count - 1)) {
             world_fail(world, CHECK_BATCHES, "batch %zu breaks the rules",
-                    world->planned[i].batch);
+                    world->batches[i]);
         }
-    }
-    count = 0;
-    for (size_t i = first; i < end; i++) {
-        world->batches[i] =
-                is_planned(&outcomes[i]) ? world->planned[count++].batch : 0;
     }
 }
 
@@ -265,20 +239,19 @@ static void check_agreement(struct world *world, const struct slot *slot)
 }
 
 /* Compares with what others saw, or is the first. The item is known only to some. */
-static void check_log(struct world *world, struct sim_member *member, uint32_t lane,
-        const struct log_entry *entry)
+static void check_log(
+        struct world *world, struct sim_member *member, const struct log_entry *entry)
 {
-    struct set_log *log = &world->logs[member->set][lane];
-    int *applied = &member->applied[lane];
+    struct set_log *log = &world->logs[member->set];
     struct log_entry *first;
 
-    if (*applied == log->count) {
+    if (member->applied == log->count) {
         log->entries = sim_grow(log->entries, log->count, sizeof *log->entries);
         log->entries[log->count++] = *entry;
-        (*applied)++;
+        member->applied++;
         return;
     }
-    first = &log->entries[(*applied)++];
+    first = &log->entries[member->applied++];
     if (first->item < 0) {
         first->item = entry->item;
     }
@@ -287,10 +260,9 @@ static void check_log(struct world *world, struct sim_member *member, uint32_t l
             first->count != entry->count || first->dtype != entry->dtype ||
             first->last != entry->last) {
         world_fail(world, CHECK_LOG,
-                "entry %d of lane %u of set %d: item %d (%s) %s, last %d elsewhere; "
-                "item "
-                "%d (%s) %s, last %d at member %d",
-                *applied - 1, lane, member->set, first->item,
+                "entry %d of set %d: item %d (%s) %s, last %d elsewhere; item %d (%s) "
+                "%s, last %d at member %d",
+                member->applied - 1, member->set, first->item,
                 meta_collective_name(first->collective),
                 tutti_status_name(first->status), first->last, entry->item,
                 meta_collective_name(entry->collective),
@@ -298,8 +270,8 @@ static void check_log(struct world *world, struct sim_member *member, uint32_t l
     } else if (first->log_message != entry->log_message ||
             first->batch != entry->batch) {
         world_fail(world, CHECK_BATCHES,
-                "entry %d of lane %u of set %d: other log message or batch",
-                *applied - 1, lane, member->set);
+                "entry %d of set %d: other log message or batch", member->applied - 1,
+                member->set);
     }
 }
 
@@ -349,6 +321,30 @@ static void check_text(
     }
 }
 
+/* Those of all members are there, or none. */
+static void check_operands(struct world *world, const struct sim_member *member,
+        const struct outcome *outcome)
+{
+    const struct slot *slot = outcome->cookie;
+    const uint8_t *at = member->negotiator.outbox.operands.data + outcome->operands;
+
+    if (outcome->operand_len == 0) {
+        return;
+    }
+    for (int m = 0; m < world->scenario->sets[member->set].size; m++) {
+        const uint64_t operand = scenario_operand(world->scenario, slot->item, m);
+
+        if (outcome->operand_len != sizeof operand ||
+                memcmp(at + (size_t)m * sizeof operand, &operand, sizeof operand) !=
+                        0) {
+            world_fail(world, CHECK_OPERANDS,
+                    "\"%s\" (item %d) at member %d: that of member %d is not",
+                    text_of(world, slot->item), slot->item, slot->member, m);
+        }
+    }
+    world->operands++;
+}
+
 static void check_outcome(struct world *world, struct sim_member *member,
         const struct outcome *outcome, size_t batch)
 {
@@ -365,6 +361,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         .batch = batch };
     const bool join = slot->request.collective == META_JOIN && status == TUTTI_OK;
 
+    check_operands(world, member, outcome);
     check_fate(world, slot, status);
     if (join != (outcome->last >= 0) ||
             outcome->last >= world->scenario->sets[member->set].size) {
@@ -381,7 +378,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         }
     }
     if (is_seen_by_all(world, call_of(world, slot->item), status)) {
-        check_log(world, member, outcome->lane, &entry);
+        check_log(world, member, &entry);
     }
 }
 
@@ -407,7 +404,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         world_fail(world, CHECK_ABSENT, "member %d of set %d is not absent",
                 member->member, member->set);
     }
-    check_log(world, member, outcome->lane, &entry);
+    check_log(world, member, &entry);
 }
 
 /* The decision as this member is told it. */
@@ -420,7 +417,7 @@ static uint64_t digest_of(
     hash = hash_u64(hash, (uint64_t)member->set << 32 | (uint32_t)member->member);
     hash = hash_u64(hash, slot != NULL ? (uint64_t)slot->item : UINT64_MAX);
     hash = hash_u64(hash, outcome->log_message);
-    hash = hash_u64(hash, (uint64_t)outcome->lane << 32 | (uint32_t)outcome->last);
+    hash = hash_u64(hash, (uint32_t)outcome->last);
     hash = hash_u64(hash, (uint64_t)outcome->collective);
     hash = hash_u64(hash, slot != NULL ? 0 : (uint64_t)meta_of(member, outcome)->count);
     for (int m = 0; outcome->joined != NULL && m < outcome->joined->bits; m++) {
@@ -474,15 +471,10 @@ void oracle_take(struct world *world, struct sim_member *member)
     for (size_t i = 0; i < n->outbox.outcome_count; i++) {
         if (i + 1 < n->outbox.outcome_count &&
                 n->outbox.outcomes[i + 1].log_message ==
-                        n->outbox.outcomes[i].log_message &&
-                n->outbox.outcomes[i + 1].lane == n->outbox.outcomes[i].lane) {
+                        n->outbox.outcomes[i].log_message) {
             continue;
         }
-        if (n->outbox.outcomes[i].lane > 0) {
-            take_batch(world, member, first, i + 1);
-        } else {
-            plan_log_message(world, member, first, i + 1);
-        }
+        plan_log_message(world, member, first, i + 1);
         first = i + 1;
     }
     for (size_t i = 0; i < n->outbox.outcome_count && !world->stop; i++) {
@@ -517,11 +509,45 @@ static bool set_has_leftovers(struct world *world, int set)
     return leftovers;
 }
 
-/* What plans hold takes no room, and may stay for a while when they are gone. */
-static bool has_room_for_numbers(const struct world *world, const struct negotiator *n)
+static int numbers_of(const struct negotiator *n)
 {
-    return world->scenario->lanes > 1 ||
-            n->names.by_number.count <= (size_t)world->scenario->number_capacity;
+    int count = 0;
+
+    for (size_t i = 0; i < 64 * n->bits.words; i++) {
+        count += n->bits.at[i].tensor != NULL ? 1 : 0;
+    }
+    return count;
+}
+
+/* Of no number anything is left, and parents know what is shown. */
+static void check_bits(struct world *world, const struct sim_member *member)
+{
+    const struct negotiator *n = &member->negotiator;
+    const int children = n->tree.child_count;
+
+    for (size_t w = 0; w < n->bits.words; w++) {
+        const struct bits_word *word = bits_row(n, w);
+        uint64_t left = word->own | word->reported;
+
+        /* After a late cancellation the next round is collected member by member. */
+        left |= world->scenario->cancel_chance == 0 ? word->single ^ word->always : 0;
+        for (int c = 0; c < children; c++) {
+            const struct sim_member *child =
+                    &world->members[member->set][n->tree.children[c]];
+
+            left |= word->heard[c];
+            if (w < BITS_BOARD_WORDS &&
+                    child->board.seen[w] == child->board.word_count) {
+                left |= negotiator_seen(n, c, w) ^
+                        bits_row(&child->negotiator, w)->shown;
+            }
+        }
+        if (left != 0) {
+            world_fail(world, CHECK_BOUNDS,
+                    "%llx of word %zu are left at rank %d in set %d",
+                    (unsigned long long)left, w, member->rank, member->set);
+        }
+    }
 }
 
 static void check_tables(struct world *world, const struct sim_member *member)
@@ -539,37 +565,31 @@ static void check_tables(struct world *world, const struct sim_member *member)
                         ? ", split"
                         : "");
     }
-    if (!has_room_for_numbers(world, n) ||
-            n->names.by_number.count != first->names.by_number.count ||
-            n->log.length != first->log.length) {
+    if (numbers_of(n) > world->scenario->number_capacity ||
+            numbers_of(n) != numbers_of(first) || n->log.length != first->log.length) {
         world_fail(world, CHECK_BOUNDS,
-                "%zu numbers and a log of %llu at rank %d in set %d, %zu and %llu at "
-                "its "
+                "%d numbers and a log of %llu at rank %d in set %d, %d and %llu at its "
                 "coordinator",
-                n->names.by_number.count, (unsigned long long)n->log.length,
-                member->rank, member->set, first->names.by_number.count,
-                (unsigned long long)first->log.length);
+                numbers_of(n), (unsigned long long)n->log.length, member->rank,
+                member->set, numbers_of(first), (unsigned long long)first->log.length);
     }
+    check_bits(world, member);
 }
 
 static void finish_member(struct world *world, const struct sim_member *member)
 {
-    for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
-        const struct set_log *log = &world->logs[member->set][lane];
+    const struct set_log *log = &world->logs[member->set];
 
-        if (member->applied[lane] != log->count) {
-            world_fail(world, CHECK_LOG,
-                    "member %d of set %d saw %d of %d entries of lane %d",
-                    member->member, member->set, member->applied[lane], log->count,
-                    lane);
-        }
+    if (member->applied != log->count) {
+        world_fail(world, CHECK_LOG, "member %d of set %d saw %d of %d entries",
+                member->member, member->set, member->applied, log->count);
     }
 }
 
 /* Members of a group must follow each other within one log message. */
-static void check_groups(struct world *world, int set, int lane)
+static void check_groups(struct world *world, int set)
 {
-    const struct set_log *log = &world->logs[set][lane];
+    const struct set_log *log = &world->logs[set];
     int open = 0;
 
     for (int i = 0; i < log->count; i++) {
@@ -602,14 +622,7 @@ static void finish_set(struct world *world, int set)
     const struct sim_member *members = world->members[set];
     const bool leftovers = set_has_leftovers(world, set);
 
-    for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
-        check_groups(world, set, lane);
-    }
-    if (world->scenario->is_steady && members[0].negotiator.stats.planned_steps == 0) {
-        world_fail(world, CHECK_UNPLANNED,
-                "nothing is planned in set %d in %d iterations", set,
-                world->scenario->iterations);
-    }
+    check_groups(world, set);
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         finish_member(world, &members[m]);
         if (!leftovers) {
@@ -620,14 +633,8 @@ static void finish_set(struct world *world, int set)
 
 void oracle_finish(struct world *world)
 {
-    const struct scenario *s = world->scenario;
-
     if (world->tainted || world->killed) {
         return;
-    }
-    if (s->is_steady && s->wait_chance == 100 && world->timers > 0) {
-        world_fail(
-                world, CHECK_UNPLANNED, "plans of a steady program end by the timer");
     }
     for (int set = 0; set < world->scenario->set_count; set++) {
         finish_set(world, set);

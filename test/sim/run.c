@@ -39,17 +39,21 @@ static void finish(struct world *world)
     }
 }
 
-static void count_steps(const struct world *world, struct run_result *result)
+static void count_numbers(const struct world *world, struct run_result *result)
 {
-    result->planned_steps = 0;
-    result->slow_steps = 0;
-    result->plan_exits = 0;
+    result->by_number = 0;
+    result->by_name = 0;
+    result->reused = 0;
+    result->operands = world->operands;
     for (int set = 0; set < world->scenario->set_count; set++) {
         const struct negotiator *negotiator = &world->members[set][0].negotiator;
+        const uint64_t given =
+                negotiator->names.next_number - world->scenario->first_number;
 
-        result->planned_steps += negotiator->stats.planned_steps;
-        result->slow_steps += negotiator->stats.slow_steps;
-        result->plan_exits += negotiator->stats.plan_exits;
+        result->by_number += negotiator->stats.by_number;
+        result->by_name += negotiator->stats.by_name;
+        result->reused +=
+                given > negotiator->bits.places ? given - negotiator->bits.places : 0;
     }
 }
 
@@ -73,7 +77,7 @@ void run_seed(uint64_t seed, bool verbose, struct run_result *result)
     result->digest = world->digest;
     result->ranks = scenario->ranks;
     result->mode = scenario->mode;
-    count_steps(world, result);
+    count_numbers(world, result);
     memcpy(result->finding, world->finding, sizeof result->finding);
     world_destroy(world);
     scenario_destroy(scenario);

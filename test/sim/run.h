@@ -13,16 +13,17 @@ struct run_result {
     struct digest digest;
     int ranks;
     enum sim_mode mode;
-    uint64_t planned_steps, slow_steps; /* at the coordinators                  */
-    uint64_t plan_exits;
+    uint64_t by_number, by_name; /* announcements of coordinators */
+    uint64_t operands; /* outcomes that came with those of all members */
+    uint64_t reused; /* places that got another number */
 };
 
 void run_seed(uint64_t seed, bool verbose, struct run_result *result);
 
 /**
  * The launch order among virtual ranks: the tickets of the library under a seeded program of
- * device batches in overlapping process sets, lanes, creations, removals and joins. What the
- * negotiators would agree on is simple here: an operation is in the log of its lane when all
+ * device batches in overlapping process sets, creations, removals and joins. What the
+ * negotiators would agree on is simple here: an operation is in the log of its set when all
  * its members have submitted it, and each member reads that log in its own time. Fills
  * `check`, `finding`, `events` and `ranks`.
  */

@@ -11,8 +11,6 @@
 
 /* Waves of a program that does not train. */
 #define WAVES_MAX 16
-/* Larger sets have no arrival flags. */
-#define ARRIVAL_FLAGS_MEMBERS_MAX 20
 
 /* -------------------------------------------------------------------- sets */
 
@@ -41,6 +39,7 @@ static int *assign_nodes(struct rng *rng, int ranks)
 
 static void add_set(struct generator *gen, const int *ranks, int size, const int *nodes)
 {
+    static const int boards[] = { 0, 50, 100, 100 };
     struct scenario *s = gen->scenario;
     struct sim_set *set = &s->sets[s->set_count++];
 
@@ -59,10 +58,7 @@ static void add_set(struct generator *gen, const int *ranks, int size, const int
     if (!tree_shape_init(&set->shape, size, set->nodes, s->fanout)) {
         abort();
     }
-    set->arrival_flags = size <= ARRIVAL_FLAGS_MEMBERS_MAX && rng_chance(&gen->rng, 50);
-    set->direct = !set->arrival_flags && size > 1 &&
-            size <= ARRIVAL_FLAGS_MEMBERS_MAX &&
-            hash_u64(s->seed, (uint64_t)s->set_count) % 10 < 6;
+    set->boards = boards[rng_below(&gen->rng, 4)];
 }
 
 static void make_sets(struct generator *gen)
@@ -139,13 +135,13 @@ static int count_names(const struct scenario *s, int set, int collective)
     return count;
 }
 
-/* Of the seed alone, as random_space(); what is steady gives no reason to leave a plan. */
+/* Of the seed alone, as random_space(). */
 static enum sim_steps choose_steps(const struct generator *gen)
 {
     const struct scenario *s = gen->scenario;
     const uint64_t random = hash_u64(s->seed + 1, (uint64_t)s->name_count);
 
-    return (enum sim_steps)(random % (s->is_steady ? STEPS_RUNS : STEPS_COUNT));
+    return (enum sim_steps)(random % STEPS_COUNT);
 }
 
 /* What the next call of a name gives. */
@@ -488,7 +484,6 @@ static void make_waves(struct generator *gen)
     s->leaves_first = s->call_count;
     s->wave_first[waves + 1] = s->call_count;
     for (int set = 0; set < s->set_count; set++) {
-        training_add_late(gen, set);
         add_leaves(gen, set);
     }
 }
@@ -508,8 +503,7 @@ static enum sim_mode choose_mode(struct rng *rng)
 static void choose_parameters(struct generator *gen)
 {
     static const int capacities[] = { 0, 1, 2, 5, 12, 1000 };
-    static const int lanes[] = { 1, 2, 3, SIM_LANES_MAX };
-    static const int windows[] = { 1, 2, 8 };
+    static const int full[] = { 0, 0, 10, 60 };
     struct scenario *s = gen->scenario;
     struct rng *rng = &gen->rng;
 
@@ -537,9 +531,7 @@ static void choose_parameters(struct generator *gen)
             ? rng_range(rng, 1, 3)
             : 0;
     gen->deviation_chance = 20;
-    s->time_step_ns = 1000;
-    s->lanes = lanes[rng_below(rng, 4)];
-    s->window = windows[rng_below(rng, 3)];
+    s->full_chance = full[rng_below(rng, 4)];
     s->look_weight = rng_range(rng, 1, 10);
     training_choose(gen);
 }
@@ -555,6 +547,12 @@ struct scenario *scenario_create(uint64_t seed)
     choose_parameters(&gen);
     /* Apart from the other choices, so that seeds keep their meaning. */
     s->row_count_bytes_max = seed % 4 == 0 && !s->is_training ? seed % 1024 : SIZE_MAX;
+    s->first_number = 1;
+    if (seed % 25 == 9) {
+        /* Some numbers fit on a board and others do not. */
+        s->number_capacity = 64 * (BITS_BOARD_WORDS + 2);
+        s->first_number = 64 * BITS_BOARD_WORDS - seed % 64;
+    }
     make_sets(&gen);
     for (int set = 0; set < s->set_count; set++) {
         if (s->is_training) {

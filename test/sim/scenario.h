@@ -21,7 +21,6 @@
 enum {
     SIM_SETS_MAX = 6,
     SIM_WAVES_MAX = 80,
-    SIM_LANES_MAX = 8,
     SIM_GROUP_MAX = 4, /* tensors of a call, without one that a deviation adds */
     SIM_DIMS = 2
 };
@@ -73,8 +72,7 @@ struct sim_set {
     int *member_of; /* [world] member, or -1; owned                                 */
     int join; /* its name for joins                                           */
     bool joins; /* some members join early                                      */
-    bool arrival_flags; /* its members see the arrivals of each other                      */
-    bool direct; /* else they tell each other; or tell along the tree            */
+    int boards; /* percent of its nodes whose ranks have boards                 */
 };
 
 /** What happens in a training program beside the same in each iteration; in percent. */
@@ -85,7 +83,6 @@ struct sim_training {
     int left_out; /* calls that are not made this time, by any rank       */
     int shapes; /* of steps: 1 or 2; not percent                        */
     bool evaluates; /* some iterations use other names                      */
-    bool late; /* when some leave, the others are late with something   */
 };
 
 /** How the steps of a name go from one call to the next. */
@@ -140,14 +137,12 @@ struct scenario {
     int ranks;
     int fanout;
     int number_capacity;
+    uint64_t first_number;
     size_t row_count_bytes_max;
     int64_t stall_ns, stall_fail_ns;
     struct planner_limits limits;
-    int lanes, window;
 
     bool is_training; /* the program consists of iterations                      */
-    bool is_steady; /* ... and gives no reason to leave a plan, but one:       */
-    int disturbed_at; /* iteration in which some ranks give other metadata; or -1 */
     int iterations;
     int parts; /* waves of an iteration                                   */
     struct sim_training training;
@@ -170,8 +165,7 @@ struct scenario {
     int step_weight, deliver_weight, turn_weight, look_weight;
     int tick_chance, cancel_chance, wait_chance, slow_chance;
     bool cancel_seldom; /* a hundredth of that chance                             */
-    int block_chance; /* a rank waits, outside of tutti, for another one to go on */
-    int time_step_ns; /* at most, per event                                     */
+    int full_chance; /* a log message does not fit on a board                 */
 };
 
 /** The scenario of a seed. */
@@ -192,6 +186,12 @@ bool scenario_submits(
 /** The metadata that a member in this role gives; `dims` is its storage. */
 struct meta scenario_meta(const struct scenario *scenario, const struct sim_item *item,
         enum role role, int64_t dims[SIM_DIMS]);
+/** True when a member and its node's other members see each other's words. */
+bool scenario_has_board(const struct scenario *scenario, int set, int member);
+/** What a member gives to the reduction of an item. */
+uint64_t scenario_operand(const struct scenario *scenario, int item, int member);
+/** True when operands may travel with announcements: all talk to the coordinator, by messages. */
+bool scenario_has_operands(const struct sim_set *set);
 /** Numbers that a member's request has room for. */
 size_t scenario_numbers(const struct scenario *scenario, const struct sim_name *name);
 /** Adds the row counts of a member to the metadata, behind its shape. */

@@ -69,13 +69,12 @@ static bool happen(struct world *world)
     } else if (choice < s->step_weight + s->deliver_weight) {
         moved = try_delivery(world, true);
     } else if (choice < total - s->turn_weight) {
-        moved = s->lanes > 1 && try_ranks(world, world_look);
+        moved = try_ranks(world, board_look);
     } else {
         moved = try_ranks(world, world_turn);
     }
     return moved || try_ranks(world, world_turn) || try_delivery(world, false) ||
-            try_ranks(world, world_step) ||
-            (s->lanes > 1 && try_ranks(world, world_look_closely));
+            try_ranks(world, world_step) || try_ranks(world, board_look_closely);
 }
 
 static bool count_event(struct world *world)
@@ -90,9 +89,8 @@ void schedule_run(struct world *world)
 {
     const struct scenario *s = world->scenario;
 
-    while (!world->stop && (happen(world) || world_fire_timer(world)) &&
-            count_event(world)) {
-        world->now_ns += rng_below(&world->rng, s->time_step_ns);
+    while (!world->stop && happen(world) && count_event(world)) {
+        world->now_ns += rng_below(&world->rng, 1000);
         meddle(world);
         if (world->ticks_left > 0 && rng_chance(&world->rng, s->tick_chance) &&
                 try_ranks(world, try_tick)) {
@@ -105,7 +103,7 @@ void schedule_settle(struct world *world)
 {
     while (!world->stop &&
             (try_ranks(world, world_turn) || try_delivery(world, false) ||
-                    try_ranks(world, world_look_closely)) &&
+                    try_ranks(world, board_look_closely)) &&
             count_event(world)) {
     }
 }
@@ -116,5 +114,7 @@ void schedule_wake_all(struct world *world)
         while (world->network.busy_count > 0 && !world->stop) {
             world_deliver(world, network_take(&world->network, 0));
         }
-    } while (!world->stop && try_ranks(world, world_turn) && count_event(world));
+    } while (!world->stop &&
+            (try_ranks(world, board_look_asleep) || try_ranks(world, world_turn)) &&
+            count_event(world));
 }

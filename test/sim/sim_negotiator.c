@@ -86,9 +86,10 @@ static int run_share(const struct options *options, int job)
         sum.events += result.events;
         sum.digest.decisions = hash_u64(sum.digest.decisions, result.digest.decisions);
         sum.digest.actions = hash_u64(sum.digest.actions, result.digest.actions);
-        sum.planned_steps += result.planned_steps;
-        sum.slow_steps += result.slow_steps;
-        sum.plan_exits += result.plan_exits;
+        sum.by_number += result.by_number;
+        sum.by_name += result.by_name;
+        sum.operands += result.operands;
+        sum.reused += result.reused;
         runs[result.mode]++;
         most_ranks = result.ranks > most_ranks ? result.ranks : most_ranks;
         if (result.check != CHECK_NONE && ++failures <= 10) {
@@ -100,9 +101,10 @@ static int run_share(const struct options *options, int job)
     for (int m = 0; m < MODE_COUNT; m++) {
         (void)printf(" %s %" PRIu64, scenario_mode_name((enum sim_mode)m), runs[m]);
     }
-    (void)printf("; iterations of plans: %" PRIu64 " planned, %" PRIu64 " not; %" PRIu64
-                 " exits; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
-            sum.planned_steps, sum.slow_steps, sum.plan_exits, sum.digest.decisions,
+    (void)printf("; announced by number %" PRIu64 ", by name %" PRIu64
+                 "; with operands %" PRIu64 "; places used again %" PRIu64
+                 "; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
+            sum.by_number, sum.by_name, sum.operands, sum.reused, sum.digest.decisions,
             sum.digest.actions);
     return failures;
 }

@@ -79,139 +79,6 @@ static void take_names(struct world *world, const struct sim_member *reporter,
     }
 }
 
-/* ------------------------------------------------------------- planned tensors */
-
-static bool is_lacking(const struct world *world, int set, const struct plan *plan,
-        const struct plan_batch *batch, int member)
-{
-    const struct scenario *s = world->scenario;
-
-    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        const struct tensor_state *tensor = plan->items[i];
-
-        for (int n = 0; n < s->name_count; n++) {
-            if (s->names[n].set == set &&
-                    s->names[n].collective == tensor->collective &&
-                    strcmp(s->names[n].text, tensor->name) == 0 &&
-                    !world->slots[n][member].pending) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool is_below(const struct world *world, int set, int member, int top)
-{
-    while (member >= 0 && member != top) {
-        member = tree_shape_parent(&world->scenario->sets[set].shape, member);
-    }
-    return member == top;
-}
-
-/* True when a member, or one below it, lacks something of the batch. */
-static bool lacks_batch(const struct world *world, const struct sim_member *reporter,
-        const struct plan *plan, int member, bool below)
-{
-    const struct plan_batch *batch = &plan->batches[plan->decided % plan->batch_count];
-    const int size = world->scenario->sets[reporter->set].size;
-
-    for (int m = 0; m < size; m++) {
-        if ((m == member || (below && is_below(world, reporter->set, m, member))) &&
-                is_lacking(world, reporter->set, plan, batch, m)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static const struct plan *plan_with(
-        const struct world *world, const struct sim_member *reporter, int name)
-{
-    const struct sim_name *n = &world->scenario->names[name];
-
-    for (int lane = 1; lane < world->scenario->lanes; lane++) {
-        const struct plan *plan = reporter->negotiator.plans.lanes[lane].current;
-
-        for (uint32_t i = 0; plan != NULL && i < plan->item_count; i++) {
-            if (plan->items[i]->collective == n->collective &&
-                    strcmp(plan->items[i]->name, n->text) == 0) {
-                return plan;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* "rank 3 (or one below it), 5 (or one below it)"; false when one lacks nothing. */
-static bool lackers_are_true(const struct world *world,
-        const struct sim_member *reporter, const struct plan *plan, const char *at,
-        const char *stop)
-{
-    const struct scenario *s = world->scenario;
-
-    while (at < stop) {
-        char *end;
-        const long rank = strtol(at, &end, 10);
-        const bool below = strncmp(end, " (or", 4) == 0;
-        const int member = end > at && rank >= 0 && rank < s->ranks
-                ? s->sets[reporter->set].member_of[rank]
-                : -1;
-
-        if (member < 0 || !lacks_batch(world, reporter, plan, member, below)) {
-            return false;
-        }
-        end += below ? strlen(" (or one below it)") : 0;
-        at = strncmp(end, ", ", 2) == 0 ? end + 2 : stop;
-    }
-    return true;
-}
-
-/*
- * "rank 3 has not submitted all of allreduce "x", ..." is about a batch of a plan, and
- * what else the reporter has contributed; it is checked here. False: it is not.
- */
-static bool read_plan_report(
-        struct world *world, const struct sim_member *reporter, const char *report)
-{
-    static const char lacks[] = " not submitted all of ";
-    const char *ranks = strstr(report, "s: rank ");
-    const char *text = strstr(report, lacks);
-    const char *open = text != NULL ? strchr(text, '"') : NULL;
-    const char *end = open != NULL ? strchr(open + 1, '"') : NULL;
-    const struct plan *plan;
-    int name;
-
-    if (ranks == NULL || end == NULL) {
-        return false;
-    }
-    world->plan_reported[reporter->set] = true;
-    name = find_name(world, reporter->set, text + strlen(lacks), end + 1);
-    plan = name >= 0 ? plan_with(world, reporter, name) : NULL;
-    if (plan == NULL ||
-            !lackers_are_true(
-                    world, reporter, plan, ranks + strlen("s: rank "), text)) {
-        world_fail(world, CHECK_STALL, "rank %d says in set %d: %s", reporter->rank,
-                reporter->set, report);
-    }
-    return true;
-}
-
-/* True when some member has arrived at a batch with it. */
-static bool is_planned_anywhere(const struct world *world, int name)
-{
-    const int set = world->scenario->names[name].set;
-
-    for (int m = 0; m < world->scenario->sets[set].size; m++) {
-        const struct plan *plan = plan_with(world, &world->members[set][m], name);
-
-        if (plan != NULL && plan->state != PLAN_SLOW && world->slots[name][m].pending) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* "rank 3 has not submitted allreduce "x", broadcast "y" and 2 more; rank 4 ..." */
 static void read_report(
         struct world *world, struct sim_member *reporter, const char *bytes, size_t len)
@@ -220,7 +87,7 @@ static void read_report(
     const char *at;
 
     memcpy(report, bytes, len);
-    at = read_plan_report(world, reporter, report) ? NULL : strstr(report, "s: rank ");
+    at = strstr(report, "s: rank ");
     while (at != NULL) {
         const long rank = strtol(strstr(at, "rank ") + 5, NULL, 10);
         const char *names = strstr(at, "not submitted ");
@@ -304,36 +171,14 @@ static bool must_be_claimed(const struct world *world, int name, int member)
                             : member == 0 && coordinator_can_know(world, name);
 }
 
-static bool is_claimed(const struct world *world, const struct sim_set *set, int name)
-{
-    for (int m = 0; m < set->size; m++) {
-        if (world->claimed[name * world->scenario->ranks + m] != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void check_completeness(struct world *world, int name)
 {
     const struct scenario *s = world->scenario;
     const struct sim_set *set = &s->sets[s->names[name].set];
-    const bool planned = is_planned_anywhere(world, name);
-    const bool sees = set->arrival_flags || set->direct;
     bool claimed = set->size > REPORTED_RANKS_MAX;
 
-    if (!coordinator_can_know(world, name) && !(planned && sees)) {
+    if (!coordinator_can_know(world, name)) {
         return; /* Whom these wait for is in the recordings alone. */
-    }
-    if (planned) {
-        /* Not all tensors of a plan are named. */
-        if (!world->plan_reported[s->names[name].set] &&
-                !is_claimed(world, set, name)) {
-            world_fail(world, CHECK_STALL,
-                    "nobody reports the plan with \"%s\" of set %d",
-                    s->names[name].text, s->names[name].set);
-        }
-        return;
     }
     for (int m = 0; m < set->size; m++) {
         claimed = claimed || world->claimed[name * s->ranks + m] != 0;

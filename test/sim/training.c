@@ -1,82 +1,13 @@
 /*
- * Training programs: the same names in every iteration, in an order of each rank's own, so
- * that there is something to plan; and what makes ranks leave a plan again.
- *
- * An iteration is one wave or two; ranks that wait between these have submitted a part of
- * what is planned, and submit the rest when that is done.
+ * Training programs: the same names in every iteration, in an order of each rank's own, and
+ * what now and then is not the same. An iteration is one wave or two.
  */
-#include <stdlib.h>
-
 #include "generator.h"
 
 enum {
     ITERATIONS_MIN = 5,
     ITERATIONS_MAX = 40
 };
-
-/* Ranks wait for each iteration, so that plans cannot begin in the middle of one. */
-static void choose_disturbance(struct scenario *s, struct rng *rng)
-{
-    s->mode = MODE_ILLEGAL;
-    s->disturbed_at = rng_range(rng, 4, s->iterations - 4);
-    s->wait_chance = 100;
-}
-
-static void choose_steady(struct scenario *s, struct rng *rng)
-{
-    s->mode = MODE_LEGAL;
-    s->iterations = rng_range(rng, 10, ITERATIONS_MAX);
-    s->lanes = s->lanes > 1 ? s->lanes : 2;
-    s->number_capacity = 1000;
-    s->parts = 1;
-    s->training = (struct sim_training){ .one_offs = rng_chance(rng, 50) ? 50 : 0 };
-    s->cancel_chance = 0;
-    s->block_chance = 0;
-    s->time_step_ns = 10;
-    s->tick_chance = 0;
-    s->disturbed_at = -1;
-    if (rng_chance(rng, 50)) {
-        choose_disturbance(s, rng);
-    }
-}
-
-/*
- * Some submit what is planned and leave; the others wait for something else before they
- * submit the same.
- */
-static void choose_lateness(struct scenario *s, struct rng *rng)
-{
-    s->lanes = s->lanes > 1 ? s->lanes : 2;
-    s->number_capacity = 1000;
-    s->parts = 1;
-    s->training = (struct sim_training){ .late = true,
-        .one_offs = rng_chance(rng, 50) ? 20 : 0,
-        .joins = rng_range(rng, 5, 25),
-        .shapes = 1 };
-    s->wait_chance = rng_range(rng, 50, 100);
-}
-
-/* How fast time passes: timers fire never but when all wait, seldom, or too early. */
-static int choose_time_step(struct rng *rng)
-{
-    static const int steps[] = { 1000, 1000, 20000, 200000, 2000000 };
-
-    return steps[rng_below(rng, 5)];
-}
-
-/* Plans that follow each other on one lane, while numbers are retired. */
-static void crowd_lanes(struct scenario *s)
-{
-    const uint64_t choice = hash_u64(s->seed, 1);
-
-    if (choice % 4 == 0 && !s->is_steady) {
-        s->lanes = 2;
-        s->number_capacity = 3 + (int)(choice / 4 % 10);
-        s->training.shapes = 2;
-        s->training.one_offs = 90;
-        s->look_weight = 1;
-    }
-}
 
 void training_choose(struct generator *gen)
 {
@@ -88,7 +19,7 @@ void training_choose(struct generator *gen)
         return;
     }
     s->iterations = rng_range(rng, ITERATIONS_MIN, ITERATIONS_MAX);
-    s->number_capacity = rng_chance(rng, 85) ? 1000 : rng_range(rng, 3, 12);
+    s->number_capacity = rng_chance(rng, 65) ? 1000 : rng_range(rng, 1, 8);
     s->parts = rng_chance(rng, 30) ? 2 : 1;
     s->training = (struct sim_training){
         .one_offs = rng_chance(rng, 30) ? rng_range(rng, 5, 100) : 0,
@@ -99,23 +30,13 @@ void training_choose(struct generator *gen)
         .shapes = rng_chance(rng, 25) ? 2 : 1,
         .evaluates = rng_chance(rng, 25),
     };
-    if (s->mode != MODE_ABSENT && rng_chance(rng, 12)) {
-        choose_lateness(s, rng);
-    }
     s->cancel_chance = s->cancel_chance > 0 && rng_chance(rng, 50) ? 1 : 0;
     s->cancel_seldom = true;
-    s->block_chance = rng_chance(rng, 20) ? rng_range(rng, 5, 60) : 0;
-    s->time_step_ns = choose_time_step(rng);
     if (s->stall_ns > 100000) {
         s->stall_ns = INT64_C(1000000000000);
         s->stall_fail_ns = s->stall_fail_ns > 0 ? 5 * s->stall_ns : 0;
     }
     gen->deviation_chance = 1;
-    s->is_steady = s->mode == MODE_LEGAL && rng_chance(rng, 25);
-    crowd_lanes(s);
-    if (s->is_steady) {
-        choose_steady(s, rng);
-    }
 }
 
 /* ------------------------------------------------------------------- names */
@@ -128,9 +49,6 @@ static void choose_use(struct generator *gen, struct template *template)
     template->every = 1;
     template->shape = -1;
     template->until = s->iterations;
-    if (s->is_steady || s->training.late) {
-        return;
-    }
     template->every = rng_chance(rng, 10) ? rng_range(rng, 2, 5) : 1;
     if (s->training.shapes > 1 && rng_chance(rng, 60)) {
         template->shape = rng_below(rng, s->training.shapes);
@@ -143,20 +61,17 @@ static void choose_use(struct generator *gen, struct template *template)
 
 void training_make_templates(struct generator *gen, int set)
 {
-    const struct scenario *s = gen->scenario;
     struct rng *rng = &gen->rng;
-    const int most = s->training.late ? 3 : TEMPLATES_MAX;
-    const int count = rng_range(rng, 1, most);
+    const int count = rng_range(rng, 1, TEMPLATES_MAX);
 
     for (int t = 0; t < count; t++) {
         struct template *template = &gen->templates[set][t];
 
-        /* The first is certain to be fit for a plan. */
-        template->grouped = t > 0 && !s->is_steady && rng_chance(rng, 20);
+        template->grouped = rng_chance(rng, 20);
         template->count = template->grouped ? rng_range(rng, 1, SIM_GROUP_MAX) : 1;
         choose_use(gen, template);
         for (int i = 0; i < template->count; i++) {
-            template->names[i] = t == 0 || rng_chance(rng, 60)
+            template->names[i] = rng_chance(rng, 60)
                     ? generate_name(gen, set, TUTTI_ALLREDUCE)
                     : generate_tensor(gen, set);
         }
@@ -171,14 +86,6 @@ static bool is_evaluation(const struct scenario *s, int iteration)
 {
     return s->training.evaluates && iteration >= s->iterations / 3 &&
             iteration < 2 * s->iterations / 3 && iteration % 7 < 3;
-}
-
-/* The first template around a wave in which some leave: training_add_late(). */
-static bool is_late(const struct generator *gen, int set, int wave)
-{
-    const bool *late = gen->plans[set].late;
-
-    return late[wave] || late[wave + 1] || (wave > 0 && late[wave - 1]);
 }
 
 static bool is_made(const struct generator *gen, const struct template *template,
@@ -269,14 +176,10 @@ static int make_call_of(struct generator *gen, int set, int iteration, int part,
 
 static void make_part(struct generator *gen, int set, int iteration, int part)
 {
-    struct scenario *s = gen->scenario;
+    const struct scenario *s = gen->scenario;
     const int wave = iteration * s->parts + part;
-    int t = is_late(gen, set, wave) ? 1 : 0;
+    int t = 0;
 
-    if (s->is_steady) {
-        gen->deviations_left = iteration == s->disturbed_at ? 1 : 0;
-        gen->deviation_chance = 40;
-    }
     while (t < gen->template_counts[set]) {
         if (!is_made(gen, &gen->templates[set][t], iteration, part) ||
                 rng_chance(&gen->rng, s->training.left_out)) {
@@ -285,7 +188,7 @@ static void make_part(struct generator *gen, int set, int iteration, int part)
             t += make_call_of(gen, set, iteration, part, t);
         }
     }
-    if (gen->plans[set].late[wave] || rng_chance(&gen->rng, s->training.one_offs)) {
+    if (rng_chance(&gen->rng, s->training.one_offs)) {
         const struct template alone = {
             .names = { generate_name(gen, set, TUTTI_ALLREDUCE) }, .count = 1
         };
@@ -309,22 +212,5 @@ void training_make_waves(struct generator *gen)
                 }
             }
         }
-    }
-}
-
-void training_add_late(struct generator *gen, int set)
-{
-    struct scenario *s = gen->scenario;
-
-    for (int w = 0; w < s->wave_count; w++) {
-        int call;
-
-        if (!gen->plans[set].late[w]) {
-            continue;
-        }
-        call = generate_call(gen, w, &gen->templates[set][0]);
-        free(s->calls[call].roles);
-        s->calls[call].roles = NULL;
-        s->calls[call].waves = leave_late_waves(&gen->plans[set], w, &s->sets[set]);
     }
 }

@@ -3,10 +3,20 @@
  */
 #include "world.h"
 
-#include "agree/plans.h"
 #include "grow.h"
 
 /* ----------------------------------------------------------------- set-up */
+
+/* Of every other name, and then nearly always. */
+static size_t give_operand(
+        void *user, const struct request *request, const void **bytes)
+{
+    const struct slot *slot = request->cookie;
+
+    (void)user;
+    *bytes = &slot->operand;
+    return request->hash % 2 == 0 && slot->operand % 8 != 0 ? sizeof slot->operand : 0;
+}
 
 static void create_member(struct world *world, int set, int member)
 {
@@ -20,16 +30,9 @@ static void create_member(struct world *world, int set, int member)
         .row_count_bytes_max = s->row_count_bytes_max,
         .stall_ns = s->stall_ns,
         .stall_fail_ns = s->stall_fail_ns,
-        .lanes = s->lanes,
-        .window = s->window,
-        .arrival_flags = s->sets[set].arrival_flags,
-        .direct = s->sets[set].direct,
-        .limits = s->limits,
-        .carry = operands_carry,
-        .keep = operands_keep,
-        .user = m };
+        .board = scenario_has_board(s, set, member),
+        .operand = scenario_has_operands(&s->sets[set]) ? give_operand : NULL };
 
-    m->world = world;
     m->set = set;
     m->member = member;
     m->rank = s->sets[set].ranks[member];
@@ -37,6 +40,7 @@ static void create_member(struct world *world, int set, int member)
     if (negotiator_init(&m->negotiator, &config) != TUTTI_OK) {
         world_fail(world, CHECK_STATUS, "cannot create a negotiator");
     }
+    m->negotiator.names.next_number = s->first_number;
 }
 
 static void create_slots(struct world *world)
@@ -108,8 +112,6 @@ struct world *world_create(const struct scenario *scenario, bool verbose)
         const int size = scenario->sets[s].size;
 
         world->members[s] = sim_alloc((size_t)size, sizeof *world->members[s]);
-        world->arrival_flags[s] =
-                scenario->sets[s].arrival_flags ? sim_arrival_flags_create(size) : NULL;
         for (int m = 0; m < size; m++) {
             create_member(world, s, m);
         }
@@ -130,13 +132,10 @@ void world_destroy(struct world *world)
     for (int set = 0; set < s->set_count; set++) {
         for (int m = 0; m < s->sets[set].size; m++) {
             negotiator_fini(&world->members[set][m].negotiator);
-            free(world->members[set][m].kept);
+            board_fini(&world->members[set][m].board);
         }
         free(world->members[set]);
-        sim_arrival_flags_destroy(world->arrival_flags[set]);
-        for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
-            free(world->logs[set][lane].entries);
-        }
+        free(world->logs[set].entries);
     }
     for (int n = 0; n < s->name_count; n++) {
         for (int m = 0; m < s->sets[s->names[n].set].size; m++) {
@@ -167,9 +166,6 @@ void world_touch(struct world *world, struct sim_member *member)
 
     member->dirty = true;
     negotiator->now_ns = world->now_ns + world->ranks[member->rank].skew_ns + 1;
-    if (rng_chance(&world->rng, 5)) {
-        negotiator->waited = !negotiator->waited;
-    }
 }
 
 void world_check_event(struct world *world, const struct sim_member *member,
@@ -206,6 +202,7 @@ static void submit_item(
         .meta = scenario_meta(s, it, role, slot->numbers),
         .cookie = slot };
     scenario_row_counts(s, it, slot->member, &slot->request.meta, slot->numbers);
+    slot->operand = scenario_operand(s, item, slot->member);
     world->ranks[member->rank].pending++;
     world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;
     world_log(world, "rank %d submits %s \"%s\" in set %d, item %d", member->rank,
@@ -265,21 +262,6 @@ bool world_is_done(const struct world *world, int rank)
     return world->ranks[rank].wave == world->scenario->wave_count;
 }
 
-/*
- * Some ranks go on when another one does, of which tutti knows nothing. It is one of a
- * lower rank, so that they do not wait for each other.
- */
-static bool is_blocked(const struct world *world, int rank)
-{
-    const struct scenario *s = world->scenario;
-    const int wave = world->ranks[rank].wave;
-    const uint64_t choice = hash_u64(s->seed, (uint64_t)(wave * s->ranks + rank) + 1);
-    const int other = rank > 0 ? (int)(choice / 128 % (uint64_t)rank) : 0;
-
-    return rank > 0 && (int)(choice % 100) < s->block_chance &&
-            !world->ranks[other].dead && world->ranks[other].wave <= wave;
-}
-
 bool world_step(struct world *world, int rank)
 {
     const struct scenario *s = world->scenario;
@@ -300,7 +282,7 @@ bool world_step(struct world *world, int rank)
         make_call(world, call, rank);
         return true;
     }
-    if ((r->waits && r->awaited > 0) || is_blocked(world, rank)) {
+    if (r->waits && r->awaited > 0) {
         return false;
     }
     r->wave++;
@@ -320,37 +302,33 @@ static void take_report(
     }
 }
 
-static void send_action(struct world *world, const struct sim_member *member,
-        const struct action *action, const uint8_t *bytes)
+static void send_to(struct world *world, const struct sim_member *member, int to,
+        const uint8_t *bytes, size_t len)
 {
-    const int to = world->scenario->sets[member->set].ranks[action->to];
-    const struct message head = {
-        .from = member->rank, .to = to, .set = member->set, .len = action->len
-    };
+    const struct message head = { .from = member->rank,
+        .to = world->scenario->sets[member->set].ranks[to],
+        .set = member->set,
+        .shown = member->board.word_count,
+        .len = len };
 
-    if (!world->ranks[to].dead) {
+    if (!world->ranks[head.to].dead) {
         network_send(&world->network, &head, bytes);
     }
 }
 
-/* Why a plan was left. */
-static void take_note(struct world *world, const struct sim_member *member,
-        const char *text, size_t len)
+/* To the children of the node: over the board, or, if it is full, by messages. */
+static void log_action(struct world *world, struct sim_member *member,
+        const struct action *action, const uint8_t *bytes)
 {
-    world_log(
-            world, "rank %d, set %d: %.*s", member->rank, member->set, (int)len, text);
-    if (memmem(text, len, "(null)", 6) != NULL) {
-        world_fail(world, CHECK_TEXT, "a note lacks a part: %.*s", (int)len, text);
-    }
-}
+    const struct tree *tree = &member->negotiator.tree;
 
-static void show_arrival(struct world *world, const struct sim_member *member,
-        const struct action *action)
-{
-    world_log(world, "rank %d, set %d: cell %u shows %llx", member->rank, member->set,
-            action->cell, (unsigned long long)action->word);
-    sim_arrival_flags_write(world->arrival_flags[member->set], member->member,
-            action->cell, action->word, action->detail);
+    if (!rng_chance(&world->rng, world->scenario->full_chance)) {
+        board_log(member, bytes, action->len);
+        return;
+    }
+    for (int c = 0; c < tree->near_count; c++) {
+        send_to(world, member, tree->near[c], bytes, action->len);
+    }
 }
 
 static void digest_action(struct world *world, const struct sim_member *member,
@@ -359,8 +337,8 @@ static void digest_action(struct world *world, const struct sim_member *member,
     uint64_t hash = hash_u64(world->digest.actions, (uint64_t)member->rank);
 
     hash = hash_u64(hash, (uint64_t)action->kind << 32 | (uint32_t)action->to);
-    hash = hash_u64(hash, action->word);
-    hash = hash_u64(hash, action->detail);
+    hash = hash_u64(hash, action->index);
+    hash = hash_u64(hash, action->shown);
     world->digest.actions = hash_bytes(hash, bytes, action->len);
 }
 
@@ -375,16 +353,18 @@ static void run_actions(struct world *world, struct sim_member *member)
         digest_action(world, member, action, bytes);
         switch (action->kind) {
         case ACTION_SEND:
-            send_action(world, member, action, bytes);
+            send_to(world, member, action->to, bytes, action->len);
             break;
         case ACTION_STALL:
             take_report(world, member, (const char *)bytes, action->len);
             break;
-        case ACTION_NOTE:
-            take_note(world, member, (const char *)bytes, action->len);
+        case ACTION_LOG:
+            log_action(world, member, action, bytes);
             break;
-        case ACTION_ARRIVAL:
-            show_arrival(world, member, action);
+        case ACTION_SHOW:
+            world_log(world, "rank %d, set %d: word %zu shows %llx", member->rank,
+                    member->set, action->index, (unsigned long long)action->shown);
+            board_show(member, action->index, action->shown);
             break;
         }
     }
@@ -424,6 +404,7 @@ void world_deliver(struct world *world, struct message *message)
     world_log(world, "rank %d receives kind %d of %zu bytes from rank %d in set %d",
             message->to, message->len > 0 ? message->bytes[0] : -1, message->len,
             message->from, message->set);
+    board_read_before(world, member, message);
     world_touch(world, member);
     world_check_event(world, member,
             negotiator_receive(&member->negotiator, from, message->bytes, message->len),
@@ -458,127 +439,6 @@ bool world_tick(struct world *world, int rank)
         world_check_event(world, member, status, "tick");
     }
     return ticked;
-}
-
-/* ------------------------------------------------------------------ arrival flags */
-
-/*
- * Reads the word of one member, and tells the negotiator if it is not what that knows.
- * Words of former epochs are told, too: they are as good as unread.
- */
-static bool look_at(struct world *world, struct sim_member *member,
-        const struct plan *plan, int other)
-{
-    const struct arrival known = plan->arrivals[other];
-    const uint32_t lane = plan->lane;
-    uint64_t detail;
-    const uint64_t word = sim_arrival_flags_read(world->arrival_flags[member->set],
-            &world->rng, member->member, other, arrival_cell(plan->lane, plan->epoch),
-            &detail);
-    const bool current = word >> 44 == arrival_word(plan->epoch, &known) >> 44;
-
-    if (word == 0 || (current && word == arrival_word(plan->epoch, &known))) {
-        return false;
-    }
-    if (!current && !rng_chance(&world->rng, 10)) {
-        return false;
-    }
-    world_log(world, "rank %d, set %d, lane %u: reads %llx of member %d", member->rank,
-            member->set, lane, (unsigned long long)word, other);
-    world_touch(world, member);
-    world_check_event(world, member,
-            negotiator_arrival(&member->negotiator, lane, other, word, detail),
-            "arrival");
-    return current;
-}
-
-static bool look_at_lane(struct world *world, struct sim_member *member, int lane)
-{
-    const int size = world->scenario->sets[member->set].size;
-    const int start = rng_below(&world->rng, size);
-
-    for (int i = 0; i < size; i++) {
-        const struct plan *plan = member->negotiator.plans.lanes[lane].current;
-        const int other = (start + i) % size;
-
-        if (plan == NULL || plan->state != PLAN_ON ||
-                member->negotiator.names.active.first == NULL) {
-            return false;
-        }
-        if (other != member->member && plan_awaits(plan, other) &&
-                look_at(world, member, plan, other)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool world_look(struct world *world, int rank)
-{
-    const struct sim_rank *r = &world->ranks[rank];
-
-    for (int s = 0; s < world->scenario->set_count && rank_is_awake(r); s++) {
-        for (int lane = 1;
-                lane < world->scenario->lanes && world->arrival_flags[s] != NULL &&
-                r->members[s] != NULL && !world->stop;
-                lane++) {
-            if (look_at_lane(world, r->members[s], lane)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static void catch_up(struct world *world, const struct sim_member *member)
-{
-    const struct sim_set *set = &world->scenario->sets[member->set];
-
-    for (int other = 0; other < set->size; other++) {
-        for (uint32_t cell = 2; cell < 2 * (uint32_t)world->scenario->lanes; cell++) {
-            sim_arrival_flags_catch_up(
-                    world->arrival_flags[member->set], member->member, other, cell);
-        }
-    }
-}
-
-bool world_look_closely(struct world *world, int rank)
-{
-    const struct sim_rank *r = &world->ranks[rank];
-
-    for (int s = 0; s < world->scenario->set_count && rank_is_awake(r); s++) {
-        if (r->members[s] != NULL && world->arrival_flags[s] != NULL) {
-            catch_up(world, r->members[s]);
-        }
-    }
-    return world_look(world, rank);
-}
-
-bool world_fire_timer(struct world *world)
-{
-    const struct scenario *s = world->scenario;
-    int64_t first = INT64_MAX;
-    int rank = -1;
-
-    for (int r = 0; r < s->ranks; r++) {
-        for (int set = 0; set < s->set_count && rank_is_awake(&world->ranks[r]);
-                set++) {
-            const struct sim_member *member = world->ranks[r].members[set];
-            const int64_t due =
-                    member != NULL ? plans_due(&member->negotiator) : INT64_MAX;
-
-            if (due < INT64_MAX && due - world->ranks[r].skew_ns < first) {
-                first = due - world->ranks[r].skew_ns;
-                rank = r;
-            }
-        }
-    }
-    if (rank < 0) {
-        return false;
-    }
-    world->timers++;
-    world->now_ns = first > world->now_ns ? first : world->now_ns;
-    return world_tick(world, rank);
 }
 
 /* ------------------------------------------------------------------ meddling */

@@ -13,7 +13,6 @@
 #include "network.h"
 #include "rng.h"
 #include "scenario.h"
-#include "sim_arrival_flags.h"
 
 /** What was found wrong. */
 enum check {
@@ -31,9 +30,8 @@ enum check {
     CHECK_STALL, /* a stall report is wrong or missing                        */
     CHECK_BOUNDS, /* tables are not as small as they should be                 */
     CHECK_INJECTION, /* a repeated message went unnoticed                         */
-    CHECK_OPERANDS, /* what came with arrivals is not what was sent, or not all  */
+    CHECK_OPERANDS, /* what came with announcements is not what was sent */
     CHECK_ORDER, /* device batches are launched in different orders, or too early */
-    CHECK_UNPLANNED, /* a program without surprises is never planned              */
     CHECK_COUNT
 };
 
@@ -45,18 +43,39 @@ struct slot {
     enum role role;
     struct request request; /* given to the negotiator                            */
     int64_t *numbers; /* shape and row counts of the request; owned              */
+    uint64_t operand;
+};
+
+/** A word that a member wrote to its board. */
+struct shown {
+    size_t index;
+    uint64_t value;
+};
+
+/** A log message on a board. */
+struct ring_entry {
+    uint64_t index; /* of its first entry in the log */
+    size_t len;
+    uint8_t *bytes; /* owned */
+};
+
+/** What a member shows in its node: words to its parent, log messages to its children. */
+struct board {
+    struct shown *words; /* in the order in which they were written; owned */
+    int word_count;
+    int seen[BITS_BOARD_WORDS]; /* the parent has seen a word as it was after so many */
+    struct ring_entry *ring; /* owned */
+    int ring_count;
 };
 
 /** A member of a set: a rank's negotiator. */
 struct sim_member {
     struct negotiator negotiator;
     int set, member, rank;
-    struct world *world;
-    struct carried_key *kept; /* operands of others; owned                */
-    int kept_count;
-    bool dirty; /* had an event since its last turn          */
-    int applied[SIM_LANES_MAX]; /* entries of the oracle's logs seen so far */
-    uint64_t batches[SIM_LANES_MAX]; /* of plans, launched so far              */
+    struct board board;
+    int ring_read; /* of its parent's log messages */
+    bool dirty; /* had an event since its last turn */
+    int applied; /* entries of the oracle's log seen so far */
 };
 
 struct sim_rank {
@@ -89,6 +108,15 @@ struct set_log {
     int count;
 };
 
+/** What the planner is told of an outcome, and says. */
+struct planned {
+    int collective;
+    const struct meta *meta;
+    size_t bytes;
+    uint64_t joined;
+    size_t batch;
+};
+
 /** How an item ended, at whichever member it ended first. */
 struct item_fate {
     bool ended;
@@ -110,11 +138,9 @@ struct world {
     struct sim_member **members; /* [set][member]                            */
     struct slot **slots; /* [name][member]                           */
     struct item_fate *fates; /* [item]                                   */
-    struct set_log logs[SIM_SETS_MAX][SIM_LANES_MAX];
-    struct sim_arrival_flags
-            *arrival_flags[SIM_SETS_MAX]; /* NULL: the set has none; owned         */
+    struct set_log logs[SIM_SETS_MAX];
     struct planner planner;
-    struct planner_item *planned; /* scratch of the oracle; owned             */
+    struct planned *planned; /* scratch of the oracle; owned             */
     size_t *batches; /* [outcomes of a drain]; owned             */
     size_t planned_capacity;
 
@@ -122,7 +148,7 @@ struct world {
     bool killed; /* a rank is dead: others may wait for ever                  */
     int64_t events;
     struct digest digest;
-    int timers; /* of plans, that fired because nothing else moved          */
+    uint64_t operands; /* outcomes that came with those of all members */
     int ticks_left; /* so that ranks that wait for a dead one come to rest       */
     int64_t meddle_at; /* event at which a rank dies or a message is damaged       */
     bool stop;
@@ -131,7 +157,6 @@ struct world {
     bool verbose;
     void (*on_stall)(struct world *world, struct sim_member *member, const char *text,
             size_t len);
-    bool plan_reported[SIM_SETS_MAX]; /* by stall reports of planned tensors      */
     uint8_t *claimed; /* [name * ranks + member] by stall reports; while they count */
 };
 
@@ -166,11 +191,6 @@ bool world_turn(struct world *world, int rank);
 void world_deliver(struct world *world, struct message *message);
 /** The engine of a rank looks at its clock; true when it had to. */
 bool world_tick(struct world *world, int rank);
-/** A rank looks at what others show it, now or late; false when there was nothing new. */
-bool world_look(struct world *world, int rank);
-bool world_look_closely(struct world *world, int rank);
-/** Time passes until the next timer of a plan fires; false when none runs. */
-bool world_fire_timer(struct world *world);
 /** A rank asks to cancel one of its submissions. */
 void world_cancel(struct world *world, struct slot *slot);
 /** A rank vanishes. */
@@ -198,16 +218,23 @@ void meddle(struct world *world);
 /** Delivers a message, intact or not. */
 void meddle_deliver(struct world *world, struct message *message);
 
-/* operands.c: operands that come with direct arrivals, as the run room would keep them */
+/* board.c: what the ranks of a node show each other in shared memory */
 
-/** negotiator_config.carry and keep; `user` is the member. */
-void operands_carry(void *user, const struct plan *plan, const struct plan_batch *batch,
-        struct wire_writer *out);
-tutti_status operands_keep(
-        void *user, const struct carried_key *key, const uint8_t *bytes, size_t len);
-/** A batch commits: takes what came for it. */
-void operands_take(
-        struct world *world, struct sim_member *member, const struct outcome *outcome);
+void board_show(struct sim_member *member, size_t index, uint64_t value);
+void board_log(struct sim_member *member, const uint8_t *bytes, size_t len);
+/**
+ * An awake rank looks at a word, which it sees now or as it was before, or at a log message.
+ * False when there was nothing new.
+ */
+bool board_look(struct world *world, int rank);
+/** A rank sees something as it is now; likewise. */
+bool board_look_closely(struct world *world, int rank);
+/** The same, even if it has nothing in flight. */
+bool board_look_asleep(struct world *world, int rank);
+/** Reads what comes before a message. */
+void board_read_before(
+        struct world *world, struct sim_member *member, const struct message *message);
+void board_fini(struct board *board);
 
 /* oracle.c: what must be true of outcomes, independent of the negotiator */
 

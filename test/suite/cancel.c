@@ -131,10 +131,10 @@ static void while_it_runs(tutti *t, struct checks *c)
 }
 
 /*
- * Steps that are alike, so that there is a plan, and now and then somebody cancels. Nobody
+ * Steps that are alike, and now and then somebody cancels. Nobody
  * else drives the engine, so a wait however short takes in what was submitted.
  */
-static void while_planned(tutti *t, struct checks *c)
+static void in_a_step(tutti *t, struct checks *c)
 {
     for (int i = 0; i < 60; i++) {
         const bool cancels = i % 6 == 5 && c->rank == i % c->size;
@@ -142,7 +142,7 @@ static void while_planned(tutti *t, struct checks *c)
         BUFFER_ARRAY(int32_t, value, 1);
 
         *value = 1;
-        EXPECT_OK(c, begin_sum(t, "planned race", value, &request));
+        EXPECT_OK(c, begin_sum(t, "race in a step", value, &request));
         if (cancels && tutti_test(t, &request) == TUTTI_OK) {
             request = TUTTI_REQUEST_NULL;
         }
@@ -226,8 +226,7 @@ static void group_member(tutti *t, struct checks *c, bool is_announced)
     }
 }
 
-/* What counts is what was announced when, so nothing is planned. */
-static void unplanned(tutti *t, struct checks *c)
+static void in_any_order(tutti *t, struct checks *c)
 {
     checks_step(c, "at once");
     at_once(t, c);
@@ -249,11 +248,10 @@ static void unplanned(tutti *t, struct checks *c)
 
 void suite_cancel(tutti *t, struct checks *c)
 {
-    static const struct setting settings[] = { { "plan", "off" }, { 0 } };
     static const struct setting alone[] = { { "background_thread", "off" }, { 0 } };
 
     (void)t;
-    checks_step(c, "while planned");
-    while_planned(job_open(c, alone), c);
-    unplanned(job_open(c, settings), c);
+    checks_step(c, "in a step");
+    in_a_step(job_open(c, alone), c);
+    in_any_order(job_open(c, NULL), c);
 }

@@ -226,7 +226,7 @@ static void work_once(
     }
 }
 
-/* Names are new, get their numbers, and are planned. */
+/* Names are new, and get their numbers. */
 static void work_in_all(tutti *t, struct checks *c, struct member_set *sets, int n)
 {
     for (int wave = 0; wave < WAVES; wave++) {

@@ -202,11 +202,6 @@ static void other_sizes(tutti *t, struct checks *c)
     stats.known = (tutti_stats){ .size = offsetof(tutti_stats, failed), .failed = 55 };
     EXPECT_OK(c, tutti_stats_get(t, &stats.known));
     EXPECT(c, stats.known.completed > 0 && stats.known.failed == 55);
-    /* A program that does not know of plans. */
-    stats.known =
-            (tutti_stats){ .size = offsetof(tutti_stats, planned), .poisons = 66 };
-    EXPECT_OK(c, tutti_stats_get(t, &stats.known));
-    EXPECT(c, stats.known.completed > 0 && stats.known.plan_exits == 66);
 }
 
 static void duplicate_name(tutti *t, struct checks *c)

@@ -18,8 +18,7 @@ enum {
 };
 
 /**
- * How the layers are submitted, and when the last rank leaves one out; in a set of its own,
- * because a set hesitates to plan after plans that did not last.
+ * How the layers are submitted, and when the last rank leaves one out; in a set of its own.
  */
 struct way {
     const char *name;
@@ -27,17 +26,16 @@ struct way {
     bool grouped; /* and then it leaves out all of them          */
     bool reversed; /* ranks of the set are those of the world in reverse */
     int64_t stride;
-    int left_out_at; /* iteration; 0 and 1 know no number, from 3 on it is planned */
+    int left_out_at; /* iteration; 0 and 1 know no number */
 };
 
 static const struct way ways[] = {
     { "by name", false, false, false, 1, 0 },
     { "by number", false, false, false, 1, 2 },
-    { "planned", false, false, false, 1, 12 },
-    { "in tens", false, false, false, 10, 12 },
-    { "registered", true, false, false, 1, 12 },
-    { "grouped", false, true, false, 1, 12 },
-    { "reversed", false, false, true, 1, 12 },
+    { "in tens", false, false, false, 10, 5 },
+    { "registered", true, false, false, 1, 5 },
+    { "grouped", false, true, false, 1, 5 },
+    { "reversed", false, false, true, 1, 5 },
 };
 
 struct trainer {
@@ -203,19 +201,10 @@ static void one_iteration(struct trainer *trainer, int iteration)
     }
 }
 
-static uint64_t planned(tutti *t, struct checks *c)
-{
-    tutti_stats stats = { .size = sizeof stats };
-
-    EXPECT_OK(c, tutti_stats_get(t, &stats));
-    return stats.planned;
-}
-
 static void left_out(tutti *t, struct checks *c, const struct way *way)
 {
     BUFFER_ARRAY(int32_t, values, LAYERS);
     struct trainer trainer = { .t = t, .c = c, .way = way, .values = values };
-    const uint64_t before = planned(t, c);
 
     checks_step(c, way->name);
     tutti_options_default(&trainer.options);
@@ -225,7 +214,6 @@ static void left_out(tutti *t, struct checks *c, const struct way *way)
     }
     for (int i = 0; i < way->left_out_at + 6; i++) {
         one_iteration(&trainer, i);
-        EXPECT(c, i != 11 || planned(t, c) > before);
     }
     for (int l = 0; l < LAYERS && way->registered; l++) {
         EXPECT_OK(c, tutti_tensor_unregister(t, trainer.ids[l]));

@@ -10,7 +10,7 @@
 #include <tutti/trainer.h>
 
 enum {
-    STEPS = 5, /* of a plan: two are learnt from */
+    STEPS = 5, /* of tensors that have numbers after two */
     GRADIENTS = 3,
     LARGE = 40000, /* elements */
     ROWS = 4,
@@ -117,8 +117,8 @@ static tutti_status submit_all(tutti *t, const tutti_tensor *tensors,
     return status;
 }
 
-/* Registered tensors, again and again: a plan. */
-static tutti_status plan(tutti *t)
+/* Registered tensors, again and again. */
+static tutti_status repeat(tutti *t)
 {
     static const char *const names[GRADIENTS] = { "a", "b", "c" };
     tutti_tensor_desc desc = { .size = sizeof desc,
@@ -144,7 +144,7 @@ static tutti_status plan(tutti *t)
         waited = tutti_wait_all(t, GRADIENTS, requests, TUTTI_FOREVER, NULL);
         status = status == TUTTI_OK ? waited : status;
         if (status == TUTTI_OK && data[GRADIENTS - 1][0] != JOB_RANKS) {
-            return wrong("plan");
+            return wrong("repeat");
         }
     }
     return status;
@@ -192,7 +192,7 @@ static tutti_status use_set(tutti *t)
 static tutti_status call(tutti *t)
 {
     static tutti_status (*const parts[])(
-            tutti *) = { use_set, reduce_large, gather, plan, group };
+            tutti *) = { use_set, reduce_large, gather, repeat, group };
     float small[ROWS];
     tutti_status status = reduce(t, "small", small, ROWS, TUTTI_WORLD);
 

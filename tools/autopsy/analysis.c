@@ -478,11 +478,10 @@ static void conclude_engine(struct analysis *analysis, const struct recorded_job
 static bool is_of_batch(const struct recorder_event *event, enum recorder_kind kind,
         const struct recorder_event *batch)
 {
-    return event->kind == kind && event->set == batch->set &&
-            event->lane == batch->lane;
+    return event->kind == kind && event->set == batch->set;
 }
 
-/* True when a rank has begun or ended (`kind`) a batch, or a later one of its lane. */
+/* True when a rank has begun or ended (`kind`) a batch, or a later one of its set. */
 static bool has_reached(const struct recording_of *recording, enum recorder_kind kind,
         const struct recorder_event *batch)
 {

@@ -54,16 +54,15 @@ static void print_event(FILE *file, const struct recording_of *recording,
     } else if (e->kind == RECORDER_LAUNCHED) {
         (void)fprintf(file,
                 "began batch %" PRIu64
-                " of lane %u, %s, after %.3g ms for the others\n",
-                e->place, e->lane, name, (double)e->amount / MILLISECOND);
+                " of process set %u, %s, after %.3g ms for the others\n",
+                e->place, e->set, name, (double)e->amount / MILLISECOND);
     } else if (e->kind == RECORDER_FINISHED) {
-        (void)fprintf(file, "ended batch %" PRIu64 " of lane %u, %" PRIu64 " tensors\n",
-                e->place, e->lane, e->amount);
+        (void)fprintf(file,
+                "ended batch %" PRIu64 " of process set %u, %" PRIu64 " tensors\n",
+                e->place, e->set, e->amount);
     } else if (e->kind == RECORDER_WAIT || e->kind == RECORDER_LEFT) {
         (void)fprintf(file, "%s %s\n",
                 e->kind == RECORDER_WAIT ? "waits for" : "has waited for", name);
-    } else if (e->kind == RECORDER_PLAN_LEFT) {
-        (void)fprintf(file, "left a plan of process set %u\n", e->set);
     } else if (e->kind == RECORDER_STEP) {
         (void)fprintf(file, "began step %" PRIu64 "\n", e->place);
     } else {

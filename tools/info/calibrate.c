@@ -15,7 +15,7 @@
 
 enum {
     ROUNDS = 3,
-    WARM_UP = 8, /* operations: from the third on they are planned */
+    WARM_UP = 8, /* operations: the first are announced by name */
     ROUND_NS = 100000000,
     OPERATIONS_MAX = 2000
 };

@@ -131,7 +131,6 @@ static bool take_event(struct recorder_event *event, const struct recorder_slot 
         .place = slot->place,
         .amount = slot->amount,
         .set = slot->set,
-        .lane = slot->lane,
         .tensor = slot->tensor <= tensors ? slot->tensor : 0 };
     return true;
 }
@@ -346,16 +345,14 @@ int64_t recorded_end_ns(const struct recording_of *recording, size_t event)
         const struct recorder_event *end = &recording->events[i];
 
         if (end->kind == kind &&
-                (is_wait ||
-                        (end->set == begin->set && end->lane == begin->lane &&
-                                end->place == begin->place))) {
+                (is_wait || (end->set == begin->set && end->place == begin->place))) {
             return end->time_ns;
         }
     }
     return 0;
 }
 
-/* Those of a lane are recorded in order of their places. */
+/* Those of a set are recorded in order of their places. */
 const struct recorder_event *recorded_batch(const struct recording_of *recording,
         size_t *from, const struct recorder_event *batch)
 {
@@ -363,7 +360,7 @@ const struct recorder_event *recorded_batch(const struct recording_of *recording
         const struct recorder_event *event = &recording->events[i];
 
         if (event->kind == RECORDER_LAUNCHED && event->set == batch->set &&
-                event->lane == batch->lane && event->place >= batch->place) {
+                event->place >= batch->place) {
             *from = event->place == batch->place ? i : *from;
             return event->place == batch->place ? event : NULL;
         }

@@ -17,9 +17,8 @@ static int compare_batches(const void *a, const void *b)
 {
     const struct traced_batch *x = a;
     const struct traced_batch *y = b;
-    int order = compare_numbers(x->set, y->set);
+    const int order = compare_numbers(x->set, y->set);
 
-    order = order == 0 ? compare_numbers(x->lane, y->lane) : order;
     return order == 0 ? compare_numbers(x->place, y->place) : order;
 }
 
@@ -32,7 +31,6 @@ static int64_t checked_length(uint64_t ns, int64_t time_ns)
 static struct traced_batch batch_of(const struct recorder_event *event)
 {
     return (struct traced_batch){ .set = event->set,
-        .lane = event->lane,
         .place = event->place,
         .tensor = event->tensor,
         .complete_ns = event->time_ns - checked_length(event->amount, event->time_ns),
@@ -44,9 +42,7 @@ static struct traced_batch batch_of(const struct recorder_event *event)
 static struct traced_batch *find_batch(
         const struct traced_rank *rank, const struct recorder_event *event)
 {
-    const struct traced_batch key = {
-        .set = event->set, .lane = event->lane, .place = event->place
-    };
+    const struct traced_batch key = { .set = event->set, .place = event->place };
 
     return bsearch(&key, rank->batches, rank->batch_count, sizeof key, compare_batches);
 }
@@ -86,8 +82,7 @@ static void fill_batches(struct traced_rank *rank)
                 event->kind == RECORDER_MEMBERS ? NULL : find_batch(rank, event);
 
         if (event->kind == RECORDER_MEMBERS && launched != NULL &&
-                launched->members == 0 && launched->set == event->set &&
-                launched->lane == event->lane) {
+                launched->members == 0 && launched->set == event->set) {
             launched->members = i;
         }
         if (batch != NULL) {
@@ -299,8 +294,7 @@ bool trace_member(const struct traced_rank *rank, const struct traced_batch *bat
         if (is_between(event)) {
             continue;
         }
-        if (event->kind != RECORDER_MEMBERS || event->set != batch->set ||
-                event->lane != batch->lane) {
+        if (event->kind != RECORDER_MEMBERS || event->set != batch->set) {
             return false;
         }
         memcpy(members.tensors, &event->place, sizeof event->place);

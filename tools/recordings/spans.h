@@ -14,7 +14,7 @@
 
 /** A batch of one rank. Times are those of its clock; 0: not recorded. */
 struct traced_batch {
-    uint32_t set, lane;
+    uint32_t set;
     uint64_t place;
     uint32_t tensor; /* the first; as recorder_event.tensor                    */
     int64_t complete_ns; /* this rank had submitted all of it                      */
@@ -41,7 +41,7 @@ struct traced_step {
 
 struct traced_rank {
     const struct recording_of *recording; /* borrowed                            */
-    struct traced_batch *batches; /* owned; by set, lane and place                  */
+    struct traced_batch *batches; /* owned; by set and place                        */
     size_t batch_count;
     struct traced_step *steps; /* owned; whole ones, in order                     */
     size_t step_count;

@@ -1,6 +1,6 @@
 /*
  * Timelines in the Trace Event Format of Chrome, which Perfetto reads. A rank is a process. It has a
- * row for its steps, rows for the batches of each lane, and one for each tensor, with Horovod's names
+ * row for its steps, rows for the batches of each process set, and one for each tensor, with Horovod's names
  * of activities. Waits of threads, and agreement on batches, overlap: they are asynchronous
  * events, which viewers put side by side. Names and arguments escape through jansson.
  */
@@ -14,11 +14,11 @@
 enum {
     WORDS = 256,
     PRECISION = 15, /* digits of a time                                   */
-    ROWS_OF_LANE = 16, /* for batches of a lane that overlap                */
-    LANES = 64, /* that have rows of their own                            */
+    ROWS_OF_SET = 16, /* for batches of a set that overlap                  */
+    SETS = 64, /* that have rows of their own                             */
     ROW_STEPS = 0,
-    ROW_LANES = 1,
-    ROW_TENSORS = ROW_LANES + LANES * ROWS_OF_LANE
+    ROW_SETS = 1,
+    ROW_TENSORS = ROW_SETS + SETS * ROWS_OF_SET
 };
 
 #define US 1e3
@@ -30,7 +30,7 @@ struct writer {
     const struct merge_choice *choice;
     int64_t offset_ns; /* from the clock of the rank to the times that are written   */
     int64_t begin_ns, end_ns; /* what is chosen, by the clock of the rank          */
-    int64_t busy_until[LANES][ROWS_OF_LANE]; /* when the rows are free                */
+    int64_t busy_until[SETS][ROWS_OF_SET]; /* when the rows are free                */
     size_t count; /* events written, of all ranks                                  */
     bool has_failed; /* for want of memory                                            */
 };
@@ -171,24 +171,25 @@ static void put_tensors(struct writer *writer, const struct traced_batch *batch)
 
 /* ---------------------------------------------------------------------- batches */
 
-/* A row of the lane that is free when a batch begins; the last, when none is. */
+/* A row of the set that is free when a batch begins; the last, when none is. */
 static int row_of(struct writer *writer, const struct traced_batch *batch)
 {
-    const uint32_t lane = batch->lane % LANES;
+    const uint32_t set = batch->set % SETS;
     int row = 0;
 
-    while (row + 1 < ROWS_OF_LANE && writer->busy_until[lane][row] > batch->launch_ns) {
+    while (row + 1 < ROWS_OF_SET && writer->busy_until[set][row] > batch->launch_ns) {
         row++;
     }
-    if (writer->busy_until[lane][row] == 0) {
+    if (writer->busy_until[set][row] == 0) {
         char name[WORDS];
 
         (void)snprintf(name, sizeof name,
-                row == 0 ? "lane %u" : "lane %u, at once (%d)", lane, row + 1);
-        name_row(writer, ROW_LANES + (int)lane * ROWS_OF_LANE + row, name);
+                row == 0 ? "process set %u" : "process set %u, at once (%d)", set,
+                row + 1);
+        name_row(writer, ROW_SETS + (int)set * ROWS_OF_SET + row, name);
     }
-    writer->busy_until[lane][row] = batch->end_ns;
-    return ROW_LANES + (int)lane * ROWS_OF_LANE + row;
+    writer->busy_until[set][row] = batch->end_ns;
+    return ROW_SETS + (int)set * ROWS_OF_SET + row;
 }
 
 static void put_negotiation(
@@ -217,8 +218,8 @@ static void put_batch(struct writer *writer, const struct traced_batch *batch)
     const struct span out = { "MEMCPY_OUT_FUSION_BUFFER", row,
         batch->unpacked_ns - batch->unpack_ns, batch->unpacked_ns };
 
-    (void)snprintf(id, sizeof id, "%d.%" PRIu32 ".%" PRIu32 ".%" PRIu64,
-            recording->rank, batch->set, batch->lane, batch->place);
+    (void)snprintf(id, sizeof id, "%d.%" PRIu32 ".%" PRIu64, recording->rank,
+            batch->set, batch->place);
     put_negotiation(writer, batch, id);
     name_activity(recording, batch->tensor, "", name);
     put_span(writer, &whole,
@@ -268,9 +269,6 @@ static void put_event(struct writer *writer, size_t at)
         put_instant(writer, "submitted", event->time_ns,
                 json_pack("{sI so}", "tensors", (json_int_t)event->amount, "up to",
                         tensor_name(recording, event->tensor)));
-    } else if (event->kind == RECORDER_PLAN_LEFT) {
-        put_instant(writer, "plan left", event->time_ns,
-                json_pack("{sI}", "process set", (json_int_t)event->set));
     } else if (texts[event->kind].name != NULL) {
         put_instant(writer, texts[event->kind].name, event->time_ns,
                 json_pack("{so}", "text", json_text(texts[event->kind].text)));

@@ -29,7 +29,7 @@ static struct {
     int rank, step, layer, count;
 } fault = { .what = "",
     .rank = 1,
-    .step = 40, /* by then there is a plan */
+    .step = 40, /* by then tensors have numbers */
     .layer = 1,
     .count = 64 };
 

@@ -12,7 +12,7 @@
 #include "test/unit/unit.h"
 
 enum {
-    STEPS = 12 /* of which most run in a plan */
+    STEPS = 12
 };
 
 static tutti_reducer *make(tutti *t, const tutti_reducer_options *options)

@@ -9,8 +9,7 @@
 
 #include "test/unit/unit.h"
 
-bool scene_init(
-        struct scene *scene, enum scene_way way, int size, int capacity, int lanes)
+bool scene_init(struct scene *scene, enum scene_way way, int size, int capacity)
 {
     const int nodes[SCENE_RANKS_MAX] = { 0 };
 
@@ -28,11 +27,8 @@ bool scene_init(
             .world_ranks = scene->world_ranks,
             .number_capacity = capacity,
             .row_count_bytes_max = SIZE_MAX,
-            .stall_ns = way == SCENE_SLOW ? 1000 : 0,
-            .lanes = lanes,
-            .window = 8,
-            .arrival_flags = way == SCENE_FLAGS,
-            .direct = way == SCENE_DIRECT };
+            .stall_ns = 1000,
+            .board = way == SCENE_BOARD };
 
         if (negotiator_init(&scene->ranks[r], &config) != TUTTI_OK) {
             scene_fini(scene);
@@ -44,17 +40,12 @@ bool scene_init(
     return true;
 }
 
-struct scene *scene_begin_plans(enum scene_way way, int size, int capacity, int lanes)
+struct scene *scene_begin(enum scene_way way, int size, int capacity)
 {
     static struct scene scene;
 
-    assert_true(scene_init(&scene, way, size, capacity, lanes));
+    assert_true(scene_init(&scene, way, size, capacity));
     return &scene;
-}
-
-struct scene *scene_begin(int size, int capacity)
-{
-    return scene_begin_plans(SCENE_SLOW, size, capacity, 1);
 }
 
 void scene_fini(struct scene *scene)
@@ -162,12 +153,36 @@ static void take_outcomes(struct scene *scene, int rank)
         struct scene_end *end = &scene->ends[scene->end_count++ % SCENE_ENDS_MAX];
 
         *end = (struct scene_end){ .rank = rank,
-            .name = outcome->cookie != NULL ? outcome->cookie : "without",
-            .lane = outcome->lane };
+            .name = outcome->cookie != NULL ? outcome->cookie : "without" };
         if (outcome->error != NULL) {
             end->status = outcome->error->status;
             memcpy(end->text, outcome->error->text, sizeof end->text);
         }
+    }
+}
+
+static void run_action(struct scene *scene, int rank, const struct action *action)
+{
+    const struct negotiator *n = &scene->ranks[rank];
+    const uint8_t *bytes = n->outbox.arena.data + action->offset;
+
+    switch (action->kind) {
+    case ACTION_SEND:
+        send_message(scene, rank, action->to, bytes, action->len);
+        break;
+    case ACTION_LOG:
+        for (int i = 0; i < n->tree.near_count; i++) {
+            send_message(scene, rank, n->tree.near[i], bytes, action->len);
+        }
+        break;
+    case ACTION_SHOW:
+        scene->boards[rank][action->index] = action->shown;
+        break;
+    case ACTION_STALL:
+        scene->stall_rank = rank;
+        (void)snprintf(scene->stall, sizeof scene->stall, "%.*s", (int)action->len,
+                (const char *)bytes);
+        break;
     }
 }
 
@@ -180,23 +195,7 @@ tutti_status scene_try_flush(struct scene *scene, int rank)
         return status;
     }
     for (size_t i = 0; i < n->outbox.action_count; i++) {
-        const struct action *action = &n->outbox.actions[i];
-
-        if (action->kind == ACTION_SEND) {
-            send_message(scene, rank, action->to, n->outbox.arena.data + action->offset,
-                    action->len);
-        } else if (action->kind == ACTION_NOTE) {
-            (void)snprintf(scene->notes[rank], sizeof scene->notes[rank], "%.*s",
-                    (int)action->len,
-                    (const char *)n->outbox.arena.data + action->offset);
-        } else if (action->kind == ACTION_ARRIVAL) {
-            scene->flags[rank][action->cell].word = action->word;
-            scene->flags[rank][action->cell].detail = action->detail;
-        } else {
-            scene->stall_rank = rank;
-            (void)snprintf(scene->stall, sizeof scene->stall, "%.*s", (int)action->len,
-                    (const char *)n->outbox.arena.data + action->offset);
-        }
+        run_action(scene, rank, &n->outbox.actions[i]);
     }
     take_outcomes(scene, rank);
     negotiator_clear(n);
@@ -230,14 +229,37 @@ void scene_tick(struct scene *scene, int rank, int64_t now_ns)
     succeeds(scene_try_flush(scene, rank));
 }
 
+/* Reads the words of a child; *news when one is not what the rank knows. */
+static tutti_status look_at(struct scene *scene, int rank, int child, bool *news)
+{
+    struct negotiator *n = &scene->ranks[rank];
+    const uint64_t *words = scene->boards[n->tree.children[child]];
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < negotiator_words(n) && status == TUTTI_OK; i++) {
+        if (words[i] != negotiator_seen(n, child, i)) {
+            *news = true;
+            status = negotiator_shown(n, child, i, words[i]);
+        }
+    }
+    return status;
+}
+
 tutti_status scene_try_deliver(struct scene *scene)
 {
     struct scene_message *message = scene->first;
-    tutti_status status;
+    struct negotiator *n = &scene->ranks[message->to];
+    const int child = tree_child_index(&n->tree, message->from);
+    tutti_status status = TUTTI_OK;
+    bool news;
 
     scene->first = message->next;
-    status = negotiator_receive(
-            &scene->ranks[message->to], message->from, message->bytes, message->len);
+    if (child >= 0) {
+        status = look_at(scene, message->to, child, &news);
+    }
+    if (status == TUTTI_OK) {
+        status = negotiator_receive(n, message->from, message->bytes, message->len);
+    }
     if (status == TUTTI_OK) {
         status = scene_try_flush(scene, message->to);
     }
@@ -252,40 +274,6 @@ void scene_deliver(struct scene *scene, int count)
     }
 }
 
-/* Reads a word of another rank; *news when it is not what this one knows. */
-static tutti_status look_at(
-        struct scene *scene, int rank, uint32_t lane, int other, bool *news)
-{
-    struct negotiator *n = &scene->ranks[rank];
-    const struct plan *plan = n->plans.lanes[lane].current;
-    uint32_t cell;
-
-    if (plan == NULL || plan->state != PLAN_ON || other == rank) {
-        return TUTTI_OK;
-    }
-    cell = arrival_cell(lane, plan->epoch);
-    if (scene->flags[other][cell].word == plan->arrivals[other].word) {
-        return TUTTI_OK;
-    }
-    *news = true;
-    return negotiator_arrival(n, lane, other, scene->flags[other][cell].word,
-            scene->flags[other][cell].detail);
-}
-
-static tutti_status look(struct scene *scene, int rank, bool *news)
-{
-    tutti_status status = TUTTI_OK;
-    bool found = false;
-
-    for (int l = 1; l < scene->ranks[rank].config.lanes; l++) {
-        for (int other = 0; other < scene->size && status == TUTTI_OK; other++) {
-            status = look_at(scene, rank, (uint32_t)l, other, &found);
-        }
-    }
-    *news = *news || found;
-    return status == TUTTI_OK && found ? scene_try_flush(scene, rank) : status;
-}
-
 static tutti_status look_everywhere(struct scene *scene)
 {
     tutti_status status = TUTTI_OK;
@@ -293,8 +281,12 @@ static tutti_status look_everywhere(struct scene *scene)
 
     while (news && status == TUTTI_OK) {
         news = false;
-        for (int r = 0; r < scene->size && scene->ranks[r].config.arrival_flags; r++) {
-            status = status == TUTTI_OK ? look(scene, r, &news) : status;
+        for (int r = 0; r < scene->size && status == TUTTI_OK; r++) {
+            for (int c = 0; c < scene->ranks[r].tree.child_count && status == TUTTI_OK;
+                    c++) {
+                status = look_at(scene, r, c, &news);
+            }
+            status = status == TUTTI_OK ? scene_try_flush(scene, r) : status;
         }
     }
     return status;

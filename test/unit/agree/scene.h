@@ -9,8 +9,7 @@
 
 enum {
     SCENE_RANKS_MAX = 8,
-    SCENE_ENDS_MAX = 64,
-    SCENE_CELLS = 2 * PLAN_LANES_MAX
+    SCENE_ENDS_MAX = 64
 };
 
 struct scene_message {
@@ -25,7 +24,6 @@ struct scene_end {
     int rank;
     const char *name; /* the request's cookie, or "without" this rank */
     tutti_status status;
-    uint32_t lane;
     char text[ERROR_TEXT_MAX];
 };
 
@@ -42,37 +40,29 @@ struct scene {
     int end_count;
     char stall[4096]; /* the last report                     */
     int stall_rank; /* who made it                         */
-    char notes[SCENE_RANKS_MAX][512]; /* the last note of each rank            */
     int world_ranks[SCENE_RANKS_MAX];
     struct tree_shape shape;
     struct scene_submission *submissions; /* what requests are borrowed from */
-    struct {
-        uint64_t word, detail;
-    } flags[SCENE_RANKS_MAX][SCENE_CELLS]; /* what each shows                    */
+    uint64_t boards[SCENE_RANKS_MAX][BITS_BOARD_WORDS]; /* what each shows       */
 };
 
-/** How the members of a scene agree. */
+/** What carries numbers up the tree. The log goes down by messages in any case. */
 enum scene_way {
-    SCENE_SLOW, /* without plans */
-    SCENE_TREE, /* on plans; arrivals go along the tree */
-    SCENE_DIRECT, /* ... straight to every member */
-    SCENE_FLAGS, /* ... by arrival flags, which scene_run() reads */
+    SCENE_MESSAGES,
+    SCENE_BOARD, /* a rank's words are read before its messages, and by scene_run() */
     SCENE_WAYS
 };
 
 /*
- * All ranks are on one node; rank r is world rank 10 + r, and has room for `capacity` numbers
- * and for plans on lanes below `lanes`. Without plans, a stall is
- * reported after 1000 ns.
+ * All ranks are on one node; rank r is world rank 10 + r, and has room for `capacity` numbers.
+ * A stall is reported after 1000 ns.
  */
 
 /** False when out of memory. */
-bool scene_init(
-        struct scene *scene, enum scene_way way, int size, int capacity, int lanes);
+bool scene_init(struct scene *scene, enum scene_way way, int size, int capacity);
 void scene_fini(struct scene *scene);
 /** The same with a scene of which there is one; scene_fini(). */
-struct scene *scene_begin(int size, int capacity);
-struct scene *scene_begin_plans(enum scene_way way, int size, int capacity, int lanes);
+struct scene *scene_begin(enum scene_way way, int size, int capacity);
 
 /** Of `count` float32, to be summed, under a literal name, which must outlive it. */
 struct request scene_collective(int collective, const char *name, int64_t count);
@@ -101,7 +91,7 @@ void scene_tick(struct scene *scene, int rank, int64_t now_ns);
 /** Delivers the oldest messages, as many as said, and flushes their receivers. */
 void scene_deliver(struct scene *scene, int count);
 tutti_status scene_try_deliver(struct scene *scene);
-/** Delivers until nothing is under way and no arrival flag is new. */
+/** Delivers until nothing is under way and no word is new. */
 void scene_run(struct scene *scene);
 tutti_status scene_try_run(struct scene *scene);
 /** One rank, or those from `first` to `last`, say it one by one; runs after each. */

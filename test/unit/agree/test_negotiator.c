@@ -21,7 +21,7 @@ UNIT_TEST(test_a_number_is_found_behind_those_in_use)
     const int count = (int)(sizeof held / sizeof *held);
     const struct request idle = scene_request("idle", 5);
     const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(2, count + 1);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, count + 1);
 
     for (int i = 0; i < count; i++) {
         const struct request request = scene_request(held[i], 5);
@@ -37,7 +37,7 @@ UNIT_TEST(test_a_number_is_found_behind_those_in_use)
         scene_say(s, 0, &request);
     }
     scene_run(s);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         scene_clear(s);
         scene_play_each(s, 0, 1, &x);
         assert_int_equal(scene_count(s, "x", TUTTI_OK), 2);
@@ -53,7 +53,7 @@ UNIT_TEST(test_names_used_once_are_forgotten_in_the_end)
         NAMES = 6000
     };
     static char names[NAMES][16];
-    struct scene *s = scene_begin(2, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, 10);
 
     for (int i = 0; i < NAMES; i++) {
         struct request once;
@@ -80,7 +80,7 @@ UNIT_TEST(test_messages_from_the_wrong_side_are_refused)
     const uint8_t announce[] = { KIND_ANNOUNCE };
     const uint8_t log[] = { KIND_LOG, 0, 0, 0, 0, 0, 0, 0, 0 };
     const uint8_t unknown[] = { 77 };
-    struct scene *s = scene_begin(4, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 4, 10);
 
     assert_int_equal(receive(s, 1, 0, announce, sizeof announce), TUTTI_ERR_PROTOCOL);
     assert_int_equal(receive(s, 1, 2, announce, sizeof announce), TUTTI_ERR_PROTOCOL);
@@ -96,7 +96,7 @@ UNIT_TEST(test_a_rank_may_speak_only_for_those_below_it)
     /* Rank 2 claims to pass on a number of rank 3, which is below rank 1. */
     const uint8_t number[] = { KIND_ANNOUNCE, ITEM_NUMBERS, 3, 1, 1 };
     const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 4, 10);
 
     scene_all_ready(s, &x);
     scene_all_ready(s, &x);
@@ -107,7 +107,7 @@ UNIT_TEST(test_a_rank_may_speak_only_for_those_below_it)
 UNIT_TEST(test_a_number_never_given_is_refused)
 {
     const uint8_t number[] = { KIND_ANNOUNCE, ITEM_NUMBERS, 1, 1, 1 };
-    struct scene *s = scene_begin(2, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, 10);
 
     assert_int_equal(receive(s, 0, 1, number, sizeof number), TUTTI_ERR_PROTOCOL);
     scene_fini(s);
@@ -116,7 +116,7 @@ UNIT_TEST(test_a_number_never_given_is_refused)
 UNIT_TEST(test_a_repeated_announcement_is_refused)
 {
     const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(3, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 3, 10);
 
     scene_say(s, 1, &x);
     assert_int_equal(receive(s, 0, 1, s->first->bytes, s->first->len), TUTTI_OK);
@@ -129,7 +129,7 @@ UNIT_TEST(test_a_repeated_announcement_is_refused)
 UNIT_TEST(test_a_gap_in_the_log_is_noticed)
 {
     const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(2, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, 10);
 
     scene_say(s, 1, &x);
     scene_say(s, 0, &x);
@@ -143,7 +143,7 @@ UNIT_TEST(test_a_decision_about_something_not_submitted_is_refused)
 {
     const uint8_t log[] = { KIND_LOG, 2, 0, 0, 0, 0, 0, 0, 0, ENTRY_NUMBERS, 1, 1 };
     const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(2, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, 10);
 
     scene_all_ready(s, &x);
     scene_all_ready(s, &x);
@@ -247,29 +247,4 @@ UNIT_TEST(test_a_name_that_was_not_submitted_goes_when_it_is_let_go)
     assert_int_equal(negotiator.names.by_name.count, 0);
     negotiator_fini(&negotiator);
     tree_shape_fini(&shape);
-}
-
-/* ------------------------------------------------------------------ leaving */
-
-/* Arrival flags with an exit that there is not. */
-UNIT_TEST(test_arrivals_that_cannot_be_are_refused)
-{
-    static const uint64_t exits[] = { (uint64_t)PLAN_EXIT_NONE << 32,
-        (uint64_t)PLAN_EXIT_COUNT << 32, (uint64_t)PLAN_EXIT_TIMER << 32 | 1 };
-    const struct arrival leaves = { .why = PLAN_EXIT_TIMER };
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin_plans(SCENE_FLAGS, 2, 4, 2);
-    const struct plan *plan;
-
-    for (int i = 0; i < 3; i++) {
-        scene_all_ready(s, &x);
-    }
-    plan = s->ranks[0].plans.lanes[1].current;
-    assert_int_equal(plan->item_count, 1);
-    for (size_t i = 0; i < sizeof exits / sizeof *exits; i++) {
-        assert_int_equal(negotiator_arrival(&s->ranks[0], 1, 1,
-                                 arrival_word(plan->epoch, &leaves), exits[i]),
-                TUTTI_ERR_PROTOCOL);
-    }
-    scene_fini(s);
 }

@@ -7,42 +7,50 @@
 
 static const struct planner_limits limits = { .batch_bytes = 100, .tensor_bytes = 60 };
 
-static struct planner_item item(tutti_dtype dtype, size_t bytes)
+/** A tensor. */
+struct item {
+    int collective;
+    struct meta meta;
+    size_t bytes;
+    uint64_t joined;
+};
+
+static struct item item(tutti_dtype dtype, size_t bytes)
 {
-    return (struct planner_item){ .collective = TUTTI_ALLREDUCE,
+    return (struct item){ .collective = TUTTI_ALLREDUCE,
         .meta = { .dtype = dtype, .op = TUTTI_SUM, .prescale = 1, .postscale = 1 },
-        .bytes = bytes,
-        .batch = 999 };
+        .bytes = bytes };
 }
 
-static struct planner_item grouped(tutti_dtype dtype, size_t bytes, uint64_t group)
+static struct item grouped(tutti_dtype dtype, size_t bytes, uint64_t group)
 {
-    struct planner_item result = item(dtype, bytes);
+    struct item result = item(dtype, bytes);
 
     result.meta.group = group;
     return result;
 }
 
-/* Plans and compares with the expected batch of each item. */
-static void expect(const struct planner_limits *with, struct planner_item *items,
+/* Adds all, and compares with the expected batch of each. */
+static void expect(const struct planner_limits *with, const struct item *items,
         const size_t *batches, size_t count)
 {
     struct planner planner = { .batches = NULL };
-    size_t batch_count = 0;
     size_t most = 0;
 
-    assert_true(planner_plan(&planner, with, items, count, &batch_count));
+    planner_begin(&planner);
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(items[i].batch, batches[i]);
+        assert_int_equal(planner_add(&planner, with, items[i].collective,
+                                 &items[i].meta, items[i].bytes, items[i].joined),
+                batches[i]);
         most = batches[i] > most ? batches[i] : most;
     }
-    assert_int_equal(batch_count, count > 0 ? most + 1 : 0);
+    assert_int_equal(planner.count, most + 1);
     planner_fini(&planner);
 }
 
 UNIT_TEST(test_small_tensors_fill_a_batch_to_its_limit)
 {
-    struct planner_item items[] = { item(TUTTI_FLOAT32, 40), item(TUTTI_FLOAT32, 60),
+    struct item items[] = { item(TUTTI_FLOAT32, 40), item(TUTTI_FLOAT32, 60),
         item(TUTTI_FLOAT32, 1) };
 
     expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
@@ -50,9 +58,9 @@ UNIT_TEST(test_small_tensors_fill_a_batch_to_its_limit)
 
 UNIT_TEST(test_every_part_of_the_key_separates)
 {
-    struct planner_item items[8];
+    struct item items[9];
 
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         items[i] = item(TUTTI_FLOAT32, 4);
     }
     items[1].collective = TUTTI_BROADCAST;
@@ -62,7 +70,8 @@ UNIT_TEST(test_every_part_of_the_key_separates)
     items[5].meta.postscale = 0.5;
     items[6].meta.group = 1;
     items[7].meta.space = OP_DEVICE;
-    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6, 7 }, 8);
+    items[8].joined = 1;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6, 7, 8 }, 9);
 }
 
 /* Long tensors of a device are fused, up to a limit of its own. */
@@ -74,7 +83,7 @@ UNIT_TEST(test_a_device_has_its_own_limit)
     const struct planner_limits no_fusion = {
         .batch_bytes = 100, .tensor_bytes = 60, .device_bytes = 1
     };
-    struct planner_item items[6];
+    struct item items[6];
 
     for (int i = 0; i < 6; i++) {
         items[i] = item(TUTTI_FLOAT32, i == 5 ? 60 : 400);
@@ -86,7 +95,7 @@ UNIT_TEST(test_a_device_has_its_own_limit)
 
 UNIT_TEST(test_a_group_shares_a_batch_whatever_its_size)
 {
-    struct planner_item items[] = { grouped(TUTTI_FLOAT32, 500, 1),
+    struct item items[] = { grouped(TUTTI_FLOAT32, 500, 1),
         grouped(TUTTI_FLOAT16, 90, 1), grouped(TUTTI_FLOAT32, 90, 1),
         grouped(TUTTI_FLOAT32, 90, 2) };
     const struct planner_limits no_fusion = { .batch_bytes = 0, .tensor_bytes = 60 };
@@ -100,7 +109,7 @@ UNIT_TEST(test_a_group_of_many_keys_is_not_torn)
     enum {
         KEYS = 40
     };
-    struct planner_item items[2 * KEYS];
+    struct item items[2 * KEYS];
     size_t batches[2 * KEYS];
 
     for (int i = 0; i < 2 * KEYS; i++) {
@@ -116,7 +125,7 @@ UNIT_TEST(test_the_look_back_is_bounded)
     enum {
         OTHERS = 16
     };
-    struct planner_item items[OTHERS + 2];
+    struct item items[OTHERS + 2];
     size_t batches[OTHERS + 2];
 
     for (size_t i = 0; i < OTHERS + 2; i++) {
@@ -134,15 +143,15 @@ UNIT_TEST(test_sizes_near_the_largest_do_not_wrap)
 {
     const struct planner_limits huge = { .batch_bytes = SIZE_MAX / 2,
         .tensor_bytes = SIZE_MAX };
-    struct planner_item items[] = { item(TUTTI_INT8, SIZE_MAX / 2),
+    struct item items[] = { item(TUTTI_INT8, SIZE_MAX / 2),
         item(TUTTI_INT8, SIZE_MAX - 1), item(TUTTI_INT8, 1) };
 
     expect(&huge, items, (const size_t[]){ 0, 1, 2 }, 3);
 }
 
-static struct planner_item moved(int collective, tutti_dtype dtype, size_t bytes)
+static struct item moved(int collective, tutti_dtype dtype, size_t bytes)
 {
-    struct planner_item result = item(dtype, bytes);
+    struct item result = item(dtype, bytes);
 
     result.collective = collective;
     return result;
@@ -150,7 +159,7 @@ static struct planner_item moved(int collective, tutti_dtype dtype, size_t bytes
 
 UNIT_TEST(test_moves_of_different_types_share_a_batch)
 {
-    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_FLOAT32, 8),
+    struct item items[] = { moved(TUTTI_ALLGATHER, TUTTI_FLOAT32, 8),
         moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_BROADCAST, TUTTI_INT8, 8),
         moved(TUTTI_BROADCAST, TUTTI_FLOAT64, 8),
         moved(TUTTI_REDUCESCATTER, TUTTI_FLOAT32, 8),
@@ -162,7 +171,7 @@ UNIT_TEST(test_moves_of_different_types_share_a_batch)
 
 UNIT_TEST(test_unknown_sizes_are_launched_alone)
 {
-    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+    struct item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
         moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
         moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
 

@@ -82,7 +82,7 @@ static void trade(struct scene *scene, const char *name)
 /* P * P numbers for each name that ever was would be all memory of a large job. */
 UNIT_TEST(test_row_counts_of_a_name_without_a_number_end_with_its_round)
 {
-    struct scene *s = scene_begin(RANKS, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, RANKS, 10);
 
     trade(s, "once");
     assert_int_equal(s->ranks[0].names.row_count_bytes, 0);
@@ -94,7 +94,7 @@ UNIT_TEST(test_row_counts_of_a_name_without_a_number_end_with_its_round)
 
 UNIT_TEST(test_row_counts_beyond_a_limit_get_no_number)
 {
-    struct scene *s = scene_begin(RANKS, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, RANKS, 10);
     size_t of_two;
 
     for (int i = 0; i < 3; i++) {
@@ -107,7 +107,7 @@ UNIT_TEST(test_row_counts_beyond_a_limit_get_no_number)
         trade(s, "c");
     }
     assert_int_equal(s->ranks[0].names.row_count_bytes, of_two);
-    assert_int_equal(s->ranks[0].names.by_number.count, 2);
+    assert_int_equal(s->ranks[0].names.numbered.count, 2);
     scene_fini(s);
 }
 
@@ -115,7 +115,7 @@ UNIT_TEST(test_a_wrong_number_of_row_counts_is_refused)
 {
     int64_t numbers[1 + RANKS];
     struct request request = gather(2, numbers, 6);
-    struct scene *s = scene_begin(RANKS, 10);
+    struct scene *s = scene_begin(SCENE_MESSAGES, RANKS, 10);
 
     request.meta.row_counts = 2;
     scene_say(s, 2, &request);

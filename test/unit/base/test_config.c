@@ -312,6 +312,9 @@ static const struct environment_case environments[] = {
             .status = TUTTI_ERR_CONFIG,
             .words = "HOROVOD_STALL_CHECK_DISABLE" },
 #undef STALLS
+    /* Of what there is no more. */
+    { .set = { "TUTTI_PLAN_ALPHA_US=5" }, .words = "there are no plans any more" },
+    { .set = { "TUTTI_PLAN=never" }, .status = TUTTI_ERR_CONFIG, .words = "\"never\"" },
     { .set = { "HOROVOD_CYCLE_TIME=0.1" },
             .words = "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no "
                      "cycle "
@@ -375,6 +378,20 @@ TEST(test_warnings_are_kept_whole)
             TUTTI_OK);
     /* The line about Horovod would not fit whole. */
     assert_string_equal(warnings, "first\nTUTTI_ZEBRA names no parameter\n");
+}
+
+TEST(test_ignored_parameters_are_said_once)
+{
+    tutti_config *config = NULL;
+
+    set_variable("TUTTI_PLAN", "auto");
+    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
+    assert_int_equal(tutti_config_set(config, "spin_us", "1"), TUTTI_OK);
+    assert_int_equal(tutti_config_set(config, "plan", "off"), TUTTI_OK);
+    assert_string_equal(config->warnings,
+            "plan, plan_alpha_us and plan_beta_ns_per_mb are ignored: there are no "
+            "plans any more, and nothing needs to be set\n");
+    tutti_config_destroy(config);
 }
 
 TEST(test_the_object_refuses_what_is_wrong)

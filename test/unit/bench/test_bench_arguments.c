@@ -148,25 +148,16 @@ UNIT_TEST(test_programs_refuse_what_is_not_theirs)
         { "latency --compare wait", "tutti waits anyway" },
         { "overlap --complete test --compare wait",
                 "overlap is compared with slow only" },
-        { "workload adversarial-set --complete callback", "adversarial-set waits" },
         { "idle --complete callback", "not an option of idle" },
         { "latency --complete poll", "not one of wait, callback, test" },
         { "overlap --compare slow,limit", "overlap is compared with slow only" },
-        { "overlap --compare slow --rounds 2", "at least 5, not 2" },
+        { "overlap --compare slow --slow inflight=1 --rounds 2", "at least 5, not 2" },
         { "overlap --workload trainer", "'trainer'" },
         { "workload trainer --workload small", "'small'" },
         { "workload trainer --compare mpi", "compared with slow only" },
         { "workload trainer --collective broadcast", "made of allreduces" },
-        { "workload trainer --hold 2", "trainer is always alike" },
-        { "workload adversarial --compare slow,limit", "compared with slow only" },
-        { "workload adversarial-set --collective reduce", "made of allreduces" },
-        { "workload adversarial-all", "'adversarial-all'" },
-        { "workload adversarial --backward-ms 2",
-                "--backward-ms: workload adversarial" },
         { "workload gpt2 --workload resnet50", "--workload: workload gpt2" },
-        { "workload gpt2 --hold 2", "gpt2 is always alike" },
-        { "workload all --hold 2", "all is always alike" },
-        { "latency --hold 2", "not an option of latency" },
+        { "latency --compare slow", "add --slow PARAMETER=VALUE" },
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -182,15 +173,18 @@ UNIT_TEST(test_comparisons_are_a_list)
             BENCH_WITH_MPI | BENCH_WITH_LIMIT);
     assert_int_equal(parse_good("allreduce --compare=mpi-tuned,limit").compare,
             BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
-    assert_int_equal(parse_good("broadcast --compare slow").compare, BENCH_WITH_SLOW);
-    assert_int_equal(parse_good("overlap --compare slow").compare, BENCH_WITH_SLOW);
+    assert_int_equal(parse_good("broadcast --compare slow --slow inflight=1").compare,
+            BENCH_WITH_SLOW);
+    assert_int_equal(parse_good("overlap --compare slow --slow inflight=1").compare,
+            BENCH_WITH_SLOW);
     assert_int_equal(parse_good("latency --complete test --compare wait").compare,
             BENCH_WITH_WAIT);
     assert_int_equal(parse_good("latency").complete, BENCH_BY_WAIT);
     assert_int_equal(
             parse_good("workload trainer --complete callback --compare wait").complete,
             BENCH_BY_CALLBACK);
-    assert_int_equal(parse_good("latency --compare slow,exchange").compare,
+    assert_int_equal(
+            parse_good("latency --compare slow,exchange --slow inflight=1").compare,
             BENCH_WITH_SLOW | BENCH_WITH_EXCHANGE);
     /* only MPI cannot do it */
     assert_int_equal(

@@ -10,7 +10,6 @@
 #include "bench/core/arguments.h"
 #include "bench/core/columns.h"
 #include "bench/core/jsonline.h"
-#include "bench/core/planned.h"
 #include "test/unit/unit.h"
 
 UNIT_TEST(test_json_members_in_order)
@@ -134,32 +133,6 @@ UNIT_TEST(test_columns_are_those_of_osu)
             "1                      86.56             21.32            126.27        "
             "1000\n"));
     free(text);
-}
-
-UNIT_TEST(test_plans_are_shares_of_what_happened)
-{
-    const tutti_stats before = { .completed = 100,
-        .planned = 50,
-        .planned_steps = 7,
-        .slow_steps = 2,
-        .plan_exits = 1 };
-    const tutti_stats after = { .completed = 300,
-        .planned = 200,
-        .planned_steps = 10,
-        .slow_steps = 3,
-        .plan_exits = 4 };
-    struct bench_planned planned = { .completed = 0 };
-    struct bench_json json = { .used = 0 };
-    char text[BENCH_PLANNED_TEXT_MAX];
-
-    bench_planned_add(&planned, &before, &after);
-    bench_planned_add(&planned, &before, &after);
-    assert_true(bench_planned_share(&planned) == 0.75);
-    bench_planned_text(&planned, text);
-    assert_string_equal(text, "0.75");
-    bench_planned_to_json(&json, &planned);
-    assert_string_equal(bench_json_finish(&json),
-            "{\"planned\":0.75,\"planned_steps\":0.75,\"plan_exits\":6}\n");
 }
 
 UNIT_TEST(test_foot_says_whether_values_were_right)

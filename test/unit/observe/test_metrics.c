@@ -137,7 +137,7 @@ TEST(test_text_for_prometheus)
     count(1, 100, 3000);
     count(1, 100, 2000000000);
     counter_add(&metrics.wait_ns, 1500000000);
-    counter_add(&metrics.exits[4], 2);
+    counter_add(&metrics.steps, 2);
     written = format(TUTTI_METRICS_PROMETHEUS);
     expect_lines(written,
             "# TYPE tutti_up gauge\ntutti_up{rank=\"4\"} 1\ntutti_up{rank=\"5\"} 0\n");
@@ -151,7 +151,7 @@ TEST(test_text_for_prometheus)
     expect_lines(written, "size=\"128\",le=\"+Inf\"} 2\n");
     expect_lines(written, "size=\"128\"} 2.000003\n");
     expect_lines(written, "tutti_caller_wait_seconds_total{rank=\"4\"} 1.5\n");
-    expect_lines(written, "tutti_plan_exits_total{rank=\"5\",reason=\"finalize\"} 2\n");
+    expect_lines(written, "tutti_steps_total{rank=\"5\"} 2\n");
 }
 
 TEST(test_lines_of_json)

@@ -131,7 +131,7 @@ static int member_of(const struct club *club, int rank)
     return -1;
 }
 
-/* No batch OP_INFLIGHT_MAX or more before it in the lane is in flight, as op.h promises. */
+/* No batch OP_INFLIGHT_MAX or more before it in the set is in flight, as op.h promises. */
 static bool may_start(const struct program *program, size_t index, int rank)
 {
     const struct play *play = play_at(program, index);
@@ -141,7 +141,6 @@ static bool may_start(const struct program *program, size_t index, int rank)
         int member = member_of(earlier->club, rank);
 
         if (member >= 0 && earlier->club->id == play->club->id &&
-                earlier->lane == play->lane &&
                 earlier->sequence + OP_INFLIGHT_MAX <= play->sequence &&
                 earlier->states[member] != PART_DONE) {
             return false;
@@ -150,8 +149,8 @@ static bool may_start(const struct program *program, size_t index, int rank)
     return true;
 }
 
-/* The jobs of one lane in a turn; what is started comes off *starts. */
-static bool lane_turn(struct fleet *fleet, const struct program *program, uint32_t lane,
+/* The jobs of one set in a turn; what is started comes off *starts. */
+static bool set_turn(struct fleet *fleet, const struct program *program, uint32_t set,
         int rank, int *starts)
 {
     bool anything = false;
@@ -161,7 +160,7 @@ static bool lane_turn(struct fleet *fleet, const struct program *program, uint32
         int member = member_of(play->club, rank);
         bool moved = false;
 
-        if (member < 0 || play->states[member] == PART_DONE || play->lane != lane) {
+        if (member < 0 || play->states[member] == PART_DONE || play->club->id != set) {
             continue;
         }
         if (play->states[member] == PART_NEW) {
@@ -188,10 +187,10 @@ static bool engine_progress(
 {
     bool anything = false;
 
-    for (uint32_t i = 0; i <= program->last_lane; i++) {
-        const uint32_t lane = rank % 2 == 0 ? i : program->last_lane - i;
+    for (uint32_t i = 0; i < FLEET_SETS_MAX; i++) {
+        const uint32_t set = rank % 2 == 0 ? i : FLEET_SETS_MAX - 1 - i;
 
-        anything = lane_turn(fleet, program, lane, rank, &starts) || anything;
+        anything = set_turn(fleet, program, set, rank, &starts) || anything;
     }
     return anything;
 }

@@ -17,7 +17,8 @@
 #include "test/unit/unit.h"
 
 enum {
-    FLEET_RANKS_MAX = 7
+    FLEET_RANKS_MAX = 7,
+    FLEET_SETS_MAX = 10 /* ids of clubs are below */
 };
 
 /** The ranks of a process. */
@@ -76,19 +77,17 @@ enum part_state {
 struct play {
     const struct club *club;
     uint64_t sequence;
-    uint32_t lane; /* its sequence counts in it */
     enum part_state states[FLEET_RANKS_MAX]; /* set by start and step */
 };
 
 /**
- * Jobs in the order in which every rank starts those of one lane. Every second rank begins
- * with the last lane.
+ * Jobs in the order in which every rank starts those of one set. Every second rank begins
+ * with the last set.
  */
 struct program {
     void *jobs; /* [count] of job_size; owned by the test */
     size_t count;
     size_t job_size;
-    uint32_t last_lane; /* that the jobs use */
     tutti_status (*start)(struct fleet *fleet, void *job, int member);
     tutti_status (*step)(struct fleet *fleet, void *job, int member, bool *moved);
 };

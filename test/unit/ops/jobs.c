@@ -43,6 +43,7 @@ void job_make(struct job *job)
 {
     const struct club *club = job->play.club;
 
+    assert_true(club->id < FLEET_SETS_MAX);
     for (int member = 0; member < club->size; member++) {
         struct batch_order order = job->order;
 
@@ -54,7 +55,6 @@ void job_make(struct job *job)
         job->play.states[member] = PART_NEW;
         order.set = &job->sets[member];
         order.sequence = job->play.sequence;
-        order.lane = job->play.lane;
         order.store = store_of(club->ranks[member]);
         batch_make(&job->batches[member], &order, job->backend->task_bytes);
     }
@@ -157,21 +157,18 @@ struct program program_new(size_t count)
 }
 
 struct program program_random(const struct club *clubs, size_t club_count,
-        uint32_t lanes, uint64_t seed,
-        void (*choose)(struct job *job, uint64_t *random))
+        uint64_t seed, void (*choose)(struct job *job, uint64_t *random))
 {
     struct program program = program_new(JOBS);
     struct job *jobs = program.jobs;
-    uint64_t sequences[16][OP_LANES] = { 0 };
+    uint64_t sequences[FLEET_SETS_MAX] = { 0 };
     uint64_t random = seed;
 
-    program.last_lane = lanes - 1;
     for (size_t i = 0; i < program.count; i++) {
         struct job *job = &jobs[i];
 
         job->play.club = &clubs[next_random(&random) % club_count];
-        job->play.lane = (uint32_t)(next_random(&random) % lanes);
-        job->play.sequence = sequences[job->play.club->id][job->play.lane]++;
+        job->play.sequence = sequences[job->play.club->id]++;
         choose(job, &random);
         job_make(job);
     }

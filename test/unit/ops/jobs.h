@@ -40,8 +40,7 @@ struct program program_new(size_t count);
  * @param choose  fills backend and order
  */
 struct program program_random(const struct club *clubs, size_t club_count,
-        uint32_t lanes, uint64_t seed,
-        void (*choose)(struct job *job, uint64_t *random));
+        uint64_t seed, void (*choose)(struct job *job, uint64_t *random));
 /** Runs to the end of a program under a schedule, or as threads, and frees it. */
 void run_scheduled(struct fleet *fleet, const struct program *program, uint64_t seed);
 void run_threads(struct fleet *fleet, const struct program *program);

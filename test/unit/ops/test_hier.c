@@ -238,14 +238,14 @@ static void choose_flat(struct job *job, uint64_t *random)
 }
 
 /* Random jobs on clubs of ranks in such groups. */
-static void run_random(const char *digits, const struct club *clubs, size_t count,
-        uint32_t lanes, uint64_t seed)
+static void run_random(
+        const char *digits, const struct club *clubs, size_t count, uint64_t seed)
 {
     struct program program;
     struct fleet fleet;
 
     open_groups(&fleet, digits);
-    program = program_random(clubs, count, lanes, seed, choose);
+    program = program_random(clubs, count, seed, choose);
     run_scheduled(&fleet, &program, seed);
     close_groups(&fleet);
 }
@@ -260,7 +260,7 @@ ALL_TEST(test_blocks_of_a_power_of_two_give_the_bits_of_one_tree)
         struct fleet fleet;
 
         open_groups(&fleet, groups[i]);
-        program = program_random(&all, 1, 1, i + 1, choose_flat);
+        program = program_random(&all, 1, i + 1, choose_flat);
         run_scheduled(&fleet, &program, i + 1);
         close_groups(&fleet);
     }
@@ -274,10 +274,11 @@ ALL_TEST(test_groups_of_any_shape)
     for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         const struct club all = club_of_all((int)strlen(groups[i]));
 
-        run_random(groups[i], &all, 1, 1, i + 10);
+        run_random(groups[i], &all, 1, i + 10);
     }
 }
 
+/* Ranks start the batches of the sets in different orders (fleet.h). */
 ALL_TEST(test_overlapping_sets)
 {
     const struct club clubs[] = {
@@ -287,8 +288,8 @@ ALL_TEST(test_overlapping_sets)
     };
 
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        run_random("012021", clubs, 2, 1, seed);
-        run_random("000111", clubs, 3, 1, seed);
+        run_random("012021", clubs, 2, seed);
+        run_random("000111", clubs, 3, seed);
     }
 }
 
@@ -355,19 +356,6 @@ ALL_TEST(test_ranks_may_be_left_out)
     }
 }
 
-/* Ranks start the lanes of a set in different orders (fleet.h), with different groups. */
-ALL_TEST(test_lanes_do_not_wait_for_each_other)
-{
-    const struct club clubs[] = {
-        { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
-        { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 2 } },
-    };
-
-    for (uint64_t seed = 1; seed <= 3; seed++) {
-        run_random("0011", clubs, 2, 3, seed);
-    }
-}
-
 ALL_TEST(test_ranks_run_as_threads)
 {
     const struct club clubs[] = {
@@ -379,7 +367,7 @@ ALL_TEST(test_ranks_run_as_threads)
     struct fleet fleet;
 
     open_groups(&fleet, "00101");
-    program = program_random(clubs, 3, OP_LANES, 77, choose);
+    program = program_random(clubs, 3, 77, choose);
     run_threads(&fleet, &program);
     close_groups(&fleet);
 }

@@ -23,14 +23,13 @@ static void choose(struct job *job, uint64_t *random)
 }
 
 /* Random jobs on clubs of so many ranks. */
-static void run_random(
-        int size, const struct club *clubs, size_t count, uint32_t lanes, uint64_t seed)
+static void run_random(int size, const struct club *clubs, size_t count, uint64_t seed)
 {
     struct program program;
     struct fleet fleet;
 
     fleet_open(&fleet, size);
-    program = program_random(clubs, count, lanes, seed, choose);
+    program = program_random(clubs, count, seed, choose);
     run_scheduled(&fleet, &program, seed);
     fleet_close(&fleet);
 }
@@ -40,34 +39,22 @@ BOTH_TEST(test_sets_of_every_size)
     for (int size = 1; size <= FLEET_RANKS_MAX; size++) {
         const struct club all = club_of_all(size);
 
-        run_random(size, &all, 1, 1, (uint64_t)size);
+        run_random(size, &all, 1, (uint64_t)size);
     }
 }
 
+/* Ranks start the batches of the sets in different orders (fleet.h). */
 BOTH_TEST(test_overlapping_sets)
 {
     const struct club clubs[] = {
         { .id = 0, .index = 0, .size = 5, .ranks = { 0, 1, 2, 3, 4 } },
         { .id = 9, .index = 3, .size = 3, .ranks = { 4, 0, 2 } },
+        { .id = 9, .index = 3, .size = 2, .ranks = { 4, 2 } },
         { .id = 4, .index = OP_SETS_MAX - 1, .size = 2, .ranks = { 2, 3 } },
     };
 
     for (uint64_t seed = 1; seed <= 6; seed++) {
-        run_random(5, clubs, 3, 1, seed);
-    }
-}
-
-/* Ranks start the lanes of a set in different orders (fleet.h). */
-BOTH_TEST(test_lanes_do_not_wait_for_each_other)
-{
-    const struct club clubs[] = {
-        { .id = 1, .index = 1, .size = 3, .ranks = { 2, 1, 0 } },
-        { .id = 1, .index = 1, .size = 2, .ranks = { 2, 0 } },
-        { .id = 2, .index = 2, .size = 2, .ranks = { 0, 1 } },
-    };
-
-    for (uint64_t seed = 1; seed <= 6; seed++) {
-        run_random(3, clubs, 3, 3, seed);
+        run_random(5, clubs, 4, seed);
     }
 }
 
@@ -108,7 +95,7 @@ BOTH_TEST(test_ranks_run_as_threads)
     struct fleet fleet;
 
     fleet_open(&fleet, 4);
-    program = program_random(clubs, 3, OP_LANES, 77, choose);
+    program = program_random(clubs, 3, 77, choose);
     run_threads(&fleet, &program);
     fleet_close(&fleet);
 }

@@ -1,6 +1,6 @@
 /*
- * The dispatcher on a backend that notes what it is given and never finishes: lanes of a
- * set have windows, orders and numbers of their own; urgent batches move first.
+ * The dispatcher on a backend that notes what it is given and never finishes: sets have
+ * windows, orders and numbers of their own; urgent batches move first.
  */
 #include "base/mem.h"
 #include "run/context.h"
@@ -14,16 +14,17 @@ enum {
 
 /* What the backend was given. */
 struct note {
-    uint32_t set, lane;
+    uint32_t set;
     uint64_t sequence;
+    size_t count; /* of elements: in order of submission, from 1          */
 };
 
 struct notes {
     struct note started[BATCHES_MAX];
     int count;
     int cancelled;
-    unsigned moving; /* 1 << lane: its batches move when they are stepped    */
-    uint32_t stepped[BATCHES_MAX]; /* lanes, in order                      */
+    unsigned moving; /* 1 << sequence: such batches move when they are stepped */
+    uint64_t stepped[BATCHES_MAX]; /* their sequence numbers, in order         */
     int steps;
 };
 
@@ -38,9 +39,9 @@ static tutti_status note_start(void *state, void *task, const struct op_batch *b
 {
     struct notes *notes = state;
 
-    *(uint32_t *)task = batch->lane;
+    *(uint64_t *)task = batch->sequence;
     notes->started[notes->count++] = (struct note){
-        .set = batch->set->id, .lane = batch->lane, .sequence = batch->sequence
+        .set = batch->set->id, .sequence = batch->sequence, .count = batch->count
     };
     return TUTTI_OK;
 }
@@ -48,10 +49,10 @@ static tutti_status note_start(void *state, void *task, const struct op_batch *b
 static tutti_status never_finish(void *state, void *task, bool *moved)
 {
     struct notes *notes = state;
-    const uint32_t lane = *(const uint32_t *)task;
+    const uint64_t sequence = *(const uint64_t *)task;
 
-    notes->stepped[notes->steps++] = lane;
-    *moved = *moved || (notes->moving & 1u << lane) != 0;
+    notes->stepped[notes->steps++] = sequence;
+    *moved = *moved || (notes->moving & 1u << sequence) != 0;
     return TUTTI_AGAIN;
 }
 
@@ -119,21 +120,22 @@ static void tear_down(struct scene *scene)
     mem_free(scene);
 }
 
-/* A sum of one float. */
+/* A sum of as many floats as were made, which tells it from the others. */
 static struct operation *make_sum(struct scene *scene, enum operation_state state)
 {
     struct operation *operation = &scene->operations[scene->operation_count++];
 
-    *operation = (struct operation){ .state = state, .memory.bytes = sizeof(float) };
+    *operation = (struct operation){ .state = state,
+        .memory.bytes = scene->operation_count * sizeof(float) };
     operation->request.collective = TUTTI_ALLREDUCE;
     operation->request.meta.dtype = TUTTI_FLOAT32;
-    operation->request.meta.count = 1;
+    operation->request.meta.count = (int64_t)scene->operation_count;
     return operation;
 }
 
-static void submit_urgent(struct scene *scene, int set, uint32_t lane, int priority)
+static void submit_urgent(struct scene *scene, int set, int priority)
 {
-    struct batch *batch = batch_new(&scene->context, &scene->sets[set], lane);
+    struct batch *batch = batch_new(&scene->context, &scene->sets[set]);
     struct operation *operation = make_sum(scene, OPERATION_AGREED);
 
     assert_non_null(batch);
@@ -142,15 +144,15 @@ static void submit_urgent(struct scene *scene, int set, uint32_t lane, int prior
     dispatch_queue(&scene->context, batch);
 }
 
-static void submit(struct scene *scene, int set, uint32_t lane)
+static void submit(struct scene *scene, int set)
 {
-    submit_urgent(scene, set, lane, 0);
+    submit_urgent(scene, set, 0);
 }
 
 /* A batch that this rank only counts. */
-static void submit_skipped(struct scene *scene, int set, uint32_t lane)
+static void submit_skipped(struct scene *scene, int set)
 {
-    struct batch *batch = batch_new(&scene->context, &scene->sets[set], lane);
+    struct batch *batch = batch_new(&scene->context, &scene->sets[set]);
 
     assert_non_null(batch);
     dispatch_queue(&scene->context, batch);
@@ -172,101 +174,94 @@ static bool is_idle(const struct scene *scene)
 }
 
 static void assert_started(
-        const struct scene *scene, int i, uint32_t set, uint32_t lane, uint64_t number)
+        const struct scene *scene, int i, uint32_t set, uint64_t number)
 {
     assert_true(i < scene->notes.count);
     assert_int_equal(scene->notes.started[i].set, set);
-    assert_int_equal(scene->notes.started[i].lane, lane);
     assert_int_equal(scene->notes.started[i].sequence, number);
 }
 
-UNIT_TEST(test_each_lane_counts_for_itself)
+UNIT_TEST(test_each_set_counts_for_itself)
 {
     struct scene *scene = set_up();
 
-    submit(scene, 0, 0);
+    submit(scene, 0);
     run(scene, true);
-    submit(scene, 0, 7);
-    submit(scene, 1, 7);
-    submit(scene, 0, 0);
-    submit(scene, 0, 7);
+    submit(scene, 1);
+    submit(scene, 0);
+    submit(scene, 1);
     run(scene, true);
     run(scene, false);
-    assert_int_equal(scene->notes.count, 5);
-    assert_started(scene, 0, 0, 0, 0);
-    assert_started(scene, 1, 0, 0, 1);
-    assert_started(scene, 2, 0, 7, 0);
-    assert_started(scene, 3, 0, 7, 1);
-    assert_started(scene, 4, 1, 7, 0);
+    assert_int_equal(scene->notes.count, 4);
+    assert_started(scene, 0, 0, 0);
+    assert_started(scene, 1, 0, 1);
+    assert_started(scene, 2, 1, 0);
+    assert_started(scene, 3, 1, 1);
     tear_down(scene);
 }
 
-UNIT_TEST(test_a_full_lane_holds_up_no_other)
+UNIT_TEST(test_a_full_window_holds_up_no_other_set)
 {
     struct scene *scene = set_up();
 
     for (int i = 0; i < 4; i++) {
-        submit(scene, 0, 3);
+        submit(scene, 0);
     }
     run(scene, true);
     assert_int_equal(scene->notes.count, 2);
-    submit(scene, 0, 3);
+    submit(scene, 0);
     run(scene, false);
-    submit(scene, 0, 2);
-    submit(scene, 0, 4);
+    submit(scene, 1);
     run(scene, true);
-    assert_int_equal(scene->notes.count, 4);
-    assert_int_equal(scene->sets[0].waiting_lanes, 1u << 3);
-    assert_started(scene, 2, 0, 2, 0);
-    assert_started(scene, 3, 0, 4, 0);
-    assert_false(is_idle(scene));
+    assert_int_equal(scene->notes.count, 3);
+    assert_started(scene, 2, 1, 0);
+    assert_int_equal(scene->context.dispatcher.waiting, 3);
     tear_down(scene);
 }
 
-UNIT_TEST(test_a_batch_that_is_skipped_counts_in_its_lane)
+UNIT_TEST(test_a_batch_that_is_skipped_counts_in_its_set)
 {
     struct scene *scene = set_up();
 
-    submit_skipped(scene, 0, 5);
+    submit_skipped(scene, 0);
     run(scene, true);
     assert_true(is_idle(scene));
-    submit(scene, 0, 5);
-    submit(scene, 0, 6);
+    submit(scene, 0);
+    submit(scene, 1);
     run(scene, true);
-    assert_started(scene, 0, 0, 5, 1);
-    assert_started(scene, 1, 0, 6, 0);
+    assert_started(scene, 0, 0, 1);
+    assert_started(scene, 1, 1, 0);
     tear_down(scene);
 }
 
-UNIT_TEST(test_cancelling_leaves_no_lane_behind)
+UNIT_TEST(test_cancelling_leaves_no_batch_behind)
 {
     struct scene *scene = set_up();
 
-    for (uint32_t lane = 0; lane < OP_LANES; lane++) {
-        for (int i = 0; i < 3; i++) {
-            submit(scene, lane % 2 == 0, lane);
-        }
+    for (int i = 0; i < 3; i++) {
+        submit(scene, 0);
+        submit(scene, 1);
     }
     run(scene, true);
-    assert_int_equal(scene->notes.count, 2 * OP_LANES);
+    assert_int_equal(scene->notes.count, 4);
     assert_true(dispatch_cancel_all(&scene->context));
-    assert_int_equal(scene->notes.cancelled, 2 * OP_LANES);
+    assert_int_equal(scene->notes.cancelled, 4);
     assert_true(is_idle(scene));
     run(scene, false);
-    assert_int_equal(scene->notes.count, 2 * OP_LANES);
+    assert_int_equal(scene->notes.count, 4);
     tear_down(scene);
 }
 
-/* One turn in which the batches of these lanes are stepped, and no others. */
-static void assert_steps(struct scene *scene, bool anything, const char *lanes)
+/* One turn in which the batches of these numbers are stepped, and no others. */
+static void assert_steps(struct scene *scene, bool anything, const char *numbers)
 {
     int i = 0;
 
     scene->notes.steps = 0;
     run(scene, anything);
-    for (; lanes[i] != '\0'; i++) {
+    for (; numbers[i] != '\0'; i++) {
         assert_true(i < scene->notes.steps);
-        assert_int_equal(scene->notes.stepped[i], lanes[i] - '0');
+        assert_int_equal(scene->notes.stepped[i], numbers[i] - '0');
     }
     assert_int_equal(scene->notes.steps, i);
 }
@@ -275,22 +270,23 @@ UNIT_TEST(test_priority_is_not_looked_at_unless_asked_for)
 {
     struct scene *scene = set_up();
 
-    submit_urgent(scene, 0, 1, 0);
-    submit_urgent(scene, 0, 2, 5);
-    scene->notes.moving = 1u << 2;
-    assert_steps(scene, true, "12");
-    assert_steps(scene, true, "12");
+    submit_urgent(scene, 0, 0);
+    submit_urgent(scene, 0, 5);
+    scene->notes.moving = 1u << 1;
+    assert_steps(scene, true, "01");
+    assert_steps(scene, true, "01");
     tear_down(scene);
 }
 
-/* On lanes 1 to 4, which are stepped as 2, 4, 3, 1. */
+/* Batches 0 to 3 of a set, which are stepped as 1, 3, 2, 0. */
 static void submit_four(struct scene *scene)
 {
+    scene->context.config.inflight = 4;
     scene->context.config.priority = true;
-    submit_urgent(scene, 0, 1, -1);
-    submit_urgent(scene, 0, 2, 5);
-    submit_urgent(scene, 0, 3, 0);
-    submit_urgent(scene, 0, 4, 5);
+    submit_urgent(scene, 0, -1);
+    submit_urgent(scene, 0, 5);
+    submit_urgent(scene, 0, 0);
+    submit_urgent(scene, 0, 5);
 }
 
 UNIT_TEST(test_urgent_batches_are_stepped_first_and_alone_while_they_move)
@@ -298,42 +294,45 @@ UNIT_TEST(test_urgent_batches_are_stepped_first_and_alone_while_they_move)
     struct scene *scene = set_up();
 
     submit_four(scene);
-    scene->notes.moving = 1u << 2;
-    assert_steps(scene, true, "24");
-    scene->notes.moving = 1u << 3;
-    assert_steps(scene, true, "243");
     scene->notes.moving = 1u << 1;
-    assert_steps(scene, true, "2431");
+    assert_steps(scene, true, "13");
+    scene->notes.moving = 1u << 2;
+    assert_steps(scene, true, "132");
+    scene->notes.moving = 1u << 0;
+    assert_steps(scene, true, "1320");
     scene->notes.moving = 0;
-    assert_steps(scene, false, "2431");
+    assert_steps(scene, false, "1320");
     tear_down(scene);
 }
 
-/* A lane is launched in one order on all ranks, whatever is urgent on one of them. */
-UNIT_TEST(test_priority_does_not_change_the_order_of_a_lane)
+/* A set is launched in one order on all ranks, whatever is urgent on one of them. */
+UNIT_TEST(test_priority_does_not_change_the_order_of_a_set)
 {
     struct scene *scene = set_up();
 
     scene->context.config.priority = true;
-    submit_urgent(scene, 0, 1, 0);
-    submit_urgent(scene, 1, 1, 1);
-    submit_urgent(scene, 0, 1, 9);
-    submit_urgent(scene, 0, 1, 99);
+    submit_urgent(scene, 0, 0);
+    submit_urgent(scene, 1, 1);
+    submit_urgent(scene, 0, 9);
+    submit_urgent(scene, 0, 99);
     run(scene, true);
     assert_int_equal(scene->notes.count, 3);
-    assert_started(scene, 0, 0, 1, 0);
-    assert_started(scene, 1, 0, 1, 1);
-    assert_started(scene, 2, 1, 1, 0);
+    assert_started(scene, 0, 0, 0);
+    assert_started(scene, 1, 0, 1);
+    assert_started(scene, 2, 1, 0);
+    assert_int_equal(scene->notes.started[0].count, 1);
+    assert_int_equal(scene->notes.started[1].count, 3);
     tear_down(scene);
 }
 
-static enum batch_state state_of(const struct scene *scene, int set, uint32_t lane)
+/* Of the one batch that there is. */
+static enum batch_state state_of(const struct scene *scene)
 {
     const struct dispatcher *dispatcher = &scene->context.dispatcher;
+    const struct batch *waiting = scene->sets[0].first_waiting;
 
-    return dispatcher->running != NULL ? dispatcher->running->state
-            : scene->sets[set].lanes[lane].first_waiting != NULL
-            ? scene->sets[set].lanes[lane].first_waiting->state
+    return dispatcher->running != NULL      ? dispatcher->running->state
+            : waiting != NULL               ? waiting->state
             : dispatcher->cancelled != NULL ? dispatcher->cancelled->state
                                             : dispatcher->spare->state;
 }
@@ -342,12 +341,12 @@ UNIT_TEST(test_states_of_a_batch)
 {
     struct scene *scene = set_up();
 
-    submit(scene, 0, 0);
-    assert_int_equal(state_of(scene, 0, 0), BATCH_WAITING);
+    submit(scene, 0);
+    assert_int_equal(state_of(scene), BATCH_WAITING);
     run(scene, true);
-    assert_int_equal(state_of(scene, 0, 0), BATCH_RUNNING);
+    assert_int_equal(state_of(scene), BATCH_RUNNING);
     assert_true(dispatch_cancel_all(&scene->context));
-    assert_int_equal(state_of(scene, 0, 0), BATCH_CANCELLED);
+    assert_int_equal(state_of(scene), BATCH_CANCELLED);
     tear_down(scene);
 }
 
@@ -355,52 +354,8 @@ UNIT_TEST(test_a_batch_that_is_only_counted_is_used_again)
 {
     struct scene *scene = set_up();
 
-    submit_skipped(scene, 0, 0);
+    submit_skipped(scene, 0);
     run(scene, true);
-    assert_int_equal(state_of(scene, 0, 0), BATCH_SPARE);
+    assert_int_equal(state_of(scene), BATCH_SPARE);
     tear_down(scene);
-}
-
-/* How many batches in flight are being timed. */
-static int timed(const struct scene *scene)
-{
-    int count = 0;
-
-    for (const struct batch *b = scene->context.dispatcher.running; b != NULL;
-            b = b->next) {
-        count += b->time.timed_ns != 0 ? 1 : 0;
-    }
-    return count;
-}
-
-UNIT_TEST(test_only_a_lone_batch_of_the_log_is_timed)
-{
-    struct scene *scene = set_up();
-
-    submit(scene, 0, 0);
-    run(scene, true);
-    assert_int_equal(timed(scene), 1);
-    submit(scene, 1, 1);
-    run(scene, true);
-    assert_int_equal(timed(scene), 0);
-    tear_down(scene);
-}
-
-UNIT_TEST(test_of_the_log_alone_and_by_the_coordinator_alone)
-{
-    static const struct {
-        uint32_t lane;
-        int rank;
-        int timed;
-    } cases[] = { { 0, 0, 1 }, { 1, 0, 0 }, { 0, 1, 0 } };
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct scene *scene = set_up();
-
-        scene->sets[0].op.rank = cases[i].rank;
-        submit(scene, 0, cases[i].lane);
-        run(scene, true);
-        assert_int_equal(timed(scene), cases[i].timed);
-        tear_down(scene);
-    }
 }
