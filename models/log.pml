@@ -2,18 +2,17 @@
  *
  * Rank 0 is the coordinator. Its children, 1 and 2, are on its node; with -DREMOTE rank 2 is on
  * another, and with -DCHAIN rank 2 is a child of rank 1. There is one place for a number, which
- * the tensors 0 and 1 take in turn, so that it is reused all the time.
+ * two tensors (-DT=3: three) take in turn, so that it is reused all the time.
  *
  * Each rank submits each tensor USES times, in any order, the next time when the last is over.
  * With -DJOIN rank 1 submits once less (with -DJOIN2 rank 2, too) and all ranks join; a join waits
  * for nothing that its rank has submitted. A rank with nothing in flight sleeps: it reads nothing.
  *
- * A rank shows its parent a bit, which it flips. The parent sees that late: it may read any value
- * between the one that it read last and the present one. But a message makes visible what its
- * sender had shown before.
+ * A rank shows its parent a bit, which it flips. The parent sees that late, at any time. But a
+ * message makes visible all that its sender had shown before.
  *
- * What begins with REACH_ must be reachable, so that the rest is not vacuous. What begins with
- * BUG_ breaks one rule. */
+ * Switches that begin with REACH_ must be reachable, so that the rest is not vacuous. Switches
+ * that begin with BUG_ break one rule. -DLONG: every other log message is too long for the ring. */
 #ifndef N
 #define N 3
 #endif
@@ -24,22 +23,24 @@
 #define CELLS 1 /* of the ring of a rank */
 #endif
 
-#define T 2
+#ifndef T
+#define T 2 /* tensors */
+#endif
 /* How a tensor is announced. */
 #define NO 0
 #define BY_NAME 1
 #define BY_NUMBER 2
-/* What messages up and entries are about, beside the tensors. */
-#define JOINING 2
-#define BITS 3
-#define NOTHING 4
-/* What a rank does next. */
-#define SUBMIT 5
-#define JOIN_NOW 6
-#define RECEIVE 7
-#define LOOK 8
-#define READ 9
-#define FLUSH 10
+/* Messages up and entries are about these, beside the tensors. */
+#define JOINING 3
+#define BITS 4
+#define NOTHING 5
+/* Steps of a rank. */
+#define SUBMIT 6
+#define JOIN_NOW 7
+#define RECEIVE 8
+#define LOOK 9
+#define READ 10
+#define FLUSH 11
 
 #define BIT(r) (1 << (r))
 #define ALL (BIT(N) - 1)
@@ -93,29 +94,40 @@ byte ring[N * CELLS]; /* 1 + number of a log message */
 byte read[N];       /* messages of its parent's log that a rank has read, in the ring */
 byte length[N];     /* log messages applied */
 
-/* Messages: about what, ranks that announce, log length or number, flips of the sender */
+/* Messages: subject, ranks that announce, log length or number, flips of the sender */
 chan up[N] = [6] of { byte, byte, byte, byte };
 chan down[N] = [LOG] of { byte };
 
 /* The coordinator. */
-byte named[T];      /* who has announced it by name */
+byte named[T];      /* ranks that have announced it by name */
 byte least[T];      /* that one of them had read of the log */
-byte counted;       /* who has announced the number, member by member */
+byte counted;       /* ranks that have announced the number, member by member */
 byte joined;
 byte next_number = 1;
 byte free_since;    /* length of the log when the place became free */
 byte retired_at;    /* length behind the last message that retires a number */
 byte decided[T];    /* rounds */
 
-/* The log. A message retires a number, if it says so, and has one entry. */
+/* The log. A message retires a number, if it is marked so, and has one entry. */
 byte entry[LOG];
 byte entry_number[LOG]; /* decided, or given with a name; 0: none */
 bool entry_gives[LOG];
 bool entry_retires[LOG];
-byte entry_joined[LOG]; /* who takes no part */
+byte entry_joined[LOG]; /* ranks that take no part */
 byte appended;
 
-#define AWAKE(r) (pend[(r) * T] != NO || pend[(r) * T + 1] != NO || joins[r])
+#if T == 2
+#define ANY_PENDS(r) (pend[(r) * T] != NO || pend[(r) * T + 1] != NO)
+#define ALL_SUBMITTED(r) (LAST(r, 0) && LAST(r, 1))
+#define ALL_DECIDED (decided[0] == USES && decided[1] == USES)
+#else
+#define ANY_PENDS(r) \
+    (pend[(r) * T] != NO || pend[(r) * T + 1] != NO || pend[(r) * T + 2] != NO)
+#define ALL_SUBMITTED(r) (LAST(r, 0) && LAST(r, 1) && LAST(r, 2))
+#define ALL_DECIDED (decided[0] == USES && decided[1] == USES && decided[2] == USES)
+#endif
+#define LAST(r, tensor) (submitted[(r) * T + tensor] == SUBMITS(r))
+#define AWAKE(r) (ANY_PENDS(r) || joins[r])
 #define IS_SINGLE(r) (single[r] || passes[r] || (r == 0 && joined != 0))
 
 /* ---- up the tree */
@@ -134,7 +146,7 @@ inline collect(r, from) {
     fi
 }
 
-/* From here on the number is collected member by member: hands over what was noted of it. */
+/* From here on the number is collected member by member: hands over all that was noted of it. */
 inline make_single(r) {
     if
     :: number[r] && !single[r] ->
@@ -185,12 +197,19 @@ inline number_heard(r, child) {
     fi
 }
 
+#ifdef BUG_SEEN_FIRST
+#define IS_LESS(had, before) false
+#else
+#define IS_LESS(had, before) ((had) < (before))
+#endif
+
 /* Some ranks announce a tensor by name; the coordinator collects, others pass it on. */
 inline announce_name(r, name, from, had_read) {
     if
     :: r == 0 ->
         assert(!(named[name] & from) && !(number[0] && holder[0] == name));
-        least[name] = (named[name] == 0 || had_read < least[name] -> had_read : least[name]);
+        least[name] = (named[name] == 0 || IS_LESS(had_read, least[name]) -> had_read :
+            least[name]);
         named[name] = named[name] | from
     :: r > 0 -> send_up(r, name, from, had_read)
     fi
@@ -224,7 +243,7 @@ inline announce_join(r, joiner, had_read) {
 
 /* ---- the log */
 
-/* The truth behind a decision: all who do not sit it out have announced this very use. */
+/* The truth behind a decision: all that take part have announced this very use. */
 inline check_decided(tensor, by) {
     k = 0;
     do
@@ -242,42 +261,42 @@ inline check_decided(tensor, by) {
     decided[tensor]++
 }
 
-/* The ring has room when all children of the node have read what is replaced. */
+/* The ring has space when all children of the node have read the message that is replaced. */
 #ifdef BUG_NO_ROOM
 #define LAGS(q) false
 #else
 #define LAGS(q) (read[q] + CELLS <= at)
 #endif
 
-/* Log message `at` goes to the children: over the ring, where there is room in it. */
+/* Log message `at` goes to the children: over the ring, where it fits in. */
 inline forward(r, at) {
-    room = true;
+    fits = true;
     k = FIRST_CHILD(r);
     do
     :: k < END_OF_CHILDREN(r) ->
-        room = room && !(IS_NEAR(k) && LAGS(k));
+        fits = fits && !(IS_NEAR(k) && LAGS(k));
         k++
     :: else -> break
     od;
 #ifdef LONG /* every other one is too long for it */
-    room = room && (at & 1);
+    fits = fits && (at & 1);
 #endif
     if
-    :: room -> ring[r * CELLS + at % CELLS] = at + 1
+    :: fits -> ring[r * CELLS + at % CELLS] = at + 1
     :: else
     fi;
     k = FIRST_CHILD(r);
     do
     :: k < END_OF_CHILDREN(r) ->
         if
-        :: !(room && IS_NEAR(k)) -> down[k]!at
+        :: !(fits && IS_NEAR(k)) -> down[k]!at
         :: else
         fi;
         k++
     :: else -> break
     od;
     k = 0;
-    room = false
+    fits = false
 }
 
 #ifdef BUG_HEARD
@@ -306,7 +325,7 @@ inline end_number(r) {
     fi
 }
 
-/* A number is retired; what this rank has announced of it, it announces again by name. The
+/* A number is retired; a rank that has announced it announces the tensor again, by name. The
  * coordinator retires none that it has announced itself. */
 inline forget(r) {
     assert(number[r]);
@@ -428,14 +447,20 @@ inline name_ready() {
 #define JOINS_FIRST false
 #endif
 
+#if T == 2
+#define NAMED_2 0
+#else
+#define NAMED_2 named[2]
+#endif
+
 /* The coordinator decides: all at once that it collects member by member, the joins last. Bits
  * of the number it decides in the flush. */
 inline settle() {
     do
     :: true ->
         what = (JOINS_FIRST -> JOINING : (IS_HERE(named[0]) -> 0 : (IS_HERE(named[1]) -> 1 :
-            (IS_HERE(counted) -> BITS : (flushes && IS_COMPLETE(0) -> BITS :
-            (joined == ALL -> JOINING : NOTHING))))));
+            (IS_HERE(NAMED_2) -> 2 : (IS_HERE(counted) -> BITS :
+            (flushes && IS_COMPLETE(0) -> BITS : (joined == ALL -> JOINING : NOTHING)))))));
         if
         :: what == NOTHING || what == JOINING
         :: else ->
@@ -508,7 +533,7 @@ inline receive(r) {
 
 #define IN_RING(r) (r > 0 && ring[UP(r) * CELLS + length[r] % CELLS] == length[r] + 1)
 
-/* What a rank asks for shows that it has read all before. */
+/* A rank that looks for a message has read all before it. */
 #ifdef BUG_READ_STUCK
 #define ASKS(r)
 #else
@@ -570,7 +595,7 @@ proctype Rank(byte r)
 {
     byte act = NOTHING, k = 0, t = 0, c = 0, what = 0, ranks = 0, tag = 0, shown = 0;
     byte whose = 0, self = 0;
-    bool room = false, gives = false, flushes = false;
+    bool fits = false, gives = false, flushes = false;
 
 end:
     do
@@ -578,10 +603,11 @@ end:
         if
         :: MAY_SUBMIT(0) -> act = SUBMIT; c = 0
         :: MAY_SUBMIT(1) -> act = SUBMIT; c = 1
+#if T == 3
+        :: MAY_SUBMIT(2) -> act = SUBMIT; c = 2
+#endif
 #ifdef JOIN
-        :: !has_joined[r] && submitted[r * T] == SUBMITS(r) &&
-                submitted[r * T + 1] == SUBMITS(r) ->
-            act = JOIN_NOW
+        :: !has_joined[r] && ALL_SUBMITTED(r) -> act = JOIN_NOW
 #endif
         CHILD(1)
 #if N == 3
@@ -623,12 +649,11 @@ init {
 #endif
     }
     /* All is over: a submission that does not end is an invalid end state. */
-    decided[0] == USES && decided[1] == USES &&
-        !AWAKE(0) && !AWAKE(1) && !AWAKE(N - 1);
+    ALL_DECIDED && !AWAKE(0) && !AWAKE(1) && !AWAKE(N - 1);
     d_step {
         assert(appended == length[1] && appended == length[N - 1]);
         assert(over[0] == USES && over[T] == USES && over[(N - 1) * T + 1] == USES);
-        /* The next log message finds room in the ring. */
+        /* The next log message fits in the ring. */
         assert(read[1] + CELLS > appended);
 #ifdef REACH_NUMBERS
         assert(next_number < 4);

@@ -123,7 +123,8 @@ struct op_batch {
     size_t run_count; /* 1 unless the backend takes runs of this collective */
     size_t count; /* elements of all runs together; at least 1, but 0 where
                      runs have recvs                                     */
-    const uint8_t *operands; /* of an allreduce of one run: the inputs of all members, by rank,
+    const uint8_t *
+            operands; /* of an allreduce of one run: the inputs of all members, by rank,
                       where they came with the agreement, on every rank: nothing is
                       to be exchanged; else NULL                          */
     enum op_space space; /* of all inputs and outputs; equal on all ranks          */

@@ -65,15 +65,16 @@ static int64_t nap_length(int64_t waited_ns)
     return nap < NAP_MAX_NS ? nap : NAP_MAX_NS;
 }
 
-static void spin_or_yield(struct team *team, int64_t now, int64_t waited)
+/* False: the rank had better sleep. */
+static bool spin_or_yield(struct team *team, int64_t now, int64_t waited)
 {
     if (!may_spin(team, now, waited)) {
-        (void)sched_yield();
-        return;
+        return cpu_load_yield(&team->load, now);
     }
     for (int i = 0; i < SPIN_PAUSES; i++) {
         cpu_relax();
     }
+    return true;
 }
 
 /**
@@ -98,8 +99,7 @@ static tutti_status be_idle(struct team *team, struct idleness *idle, uint32_t s
     if (waited >= POLL_NS) {
         poll_mpi(team);
     }
-    if (waited < YIELD_NS) {
-        spin_or_yield(team, now, waited);
+    if (waited < YIELD_NS && spin_or_yield(team, now, waited)) {
         return TUTTI_OK;
     }
     doorbell_sleep(team->bells[team->rank], seen, nap_length(waited));

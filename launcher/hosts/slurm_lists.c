@@ -132,10 +132,8 @@ static const char *lengthen(struct arguments *names, const char *piece, size_t l
     for (size_t i = 0; reason == NULL && i < names->count; i++) {
         if (piece[0] == '[') {
             reason = add_bracket(&longer, names->items[i], piece);
-        } else if (len >= HOST_NAME_LIMIT) {
-            reason = "a name is too long";
         } else {
-            char text[2 * HOST_NAME_LIMIT];
+            char text[2 * HOST_NAME_LIMIT]; /* cut, it is still too long a name */
 
             (void)snprintf(
                     text, sizeof text, "%s%.*s", names->items[i], (int)len, piece);

@@ -229,8 +229,8 @@ static int get_rank(struct negotiator *negotiator, int from, struct wire_reader 
             : -1;
 }
 
-static tutti_status receive_numbers(struct negotiator *negotiator, int from,
-        struct wire_reader *in, uint8_t tag)
+static tutti_status receive_numbers(
+        struct negotiator *negotiator, int from, struct wire_reader *in, uint8_t tag)
 {
     const int rank = get_rank(negotiator, from, in);
     const uint64_t first = wire_get_varint(in);
@@ -242,6 +242,10 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
             (is_coordinator(negotiator) &&
                     first + count > negotiator->names.next_number)) {
         return malformed(negotiator, "announcement", from);
+    }
+    if (tag == ITEM_NUMBERS_SUBTREE && rank == from && negotiator->bits.places > 0) {
+        return numbers_receive_run(
+                negotiator, tree_child_index(&negotiator->tree, from), first, count);
     }
     for (uint64_t i = 0; i < count; i++) {
         struct tensor_state *tensor = tensor_by_number(negotiator, first + i);

@@ -207,12 +207,15 @@ bool bits_are_valid(const struct negotiator *negotiator)
             any |= word->heard[c];
         }
         for (int b = 0; b < 64; b++) {
-            const struct tensor_state *tensor = negotiator->bits.at[64 * w + (size_t)b].tensor;
+            const struct tensor_state *tensor =
+                    negotiator->bits.at[64 * w + (size_t)b].tensor;
             const uint64_t bit = UINT64_C(1) << b;
 
-            if (tensor == NULL ? (any & bit) != 0
-                               : tensor_by_number(negotiator, tensor->number) != tensor ||
-                                    ((word->own & bit) != 0 && !tensor->own.by_number)) {
+            if (tensor == NULL
+                            ? (any & bit) != 0
+                            : tensor_by_number(negotiator, tensor->number) != tensor ||
+                                    ((word->own & bit) != 0 &&
+                                            !tensor->own.by_number)) {
                 return false;
             }
         }

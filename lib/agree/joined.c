@@ -15,20 +15,6 @@
 #include "agree/protocol.h"
 #include "base/mem.h"
 
-static const int leave_collectives[LEAVE_COUNT] = {
-    [LEAVE_JOIN] = META_JOIN, [LEAVE_FINALIZE] = META_FINALIZE
-};
-
-struct leave *leave_of(struct negotiator *negotiator, int collective)
-{
-    for (int p = 0; p < LEAVE_COUNT; p++) {
-        if (leave_collectives[p] == collective) {
-            return &negotiator->joined.ways[p];
-        }
-    }
-    return NULL;
-}
-
 void leaves_fini(struct negotiator *negotiator)
 {
     for (int p = 0; p < LEAVE_COUNT; p++) {
@@ -52,12 +38,6 @@ bool member_has_joined(const struct negotiator *negotiator, int member)
 bool member_leaves(const struct negotiator *negotiator, int member)
 {
     return member_left(negotiator, LEAVE_FINALIZE, member);
-}
-
-bool leaves_below(const struct negotiator *negotiator)
-{
-    return negotiator->joined.ways[LEAVE_JOIN].below ||
-            negotiator->joined.ways[LEAVE_FINALIZE].below;
 }
 
 /* True when the coordinator may not count it: too early, too late, or once more. */
@@ -228,12 +208,6 @@ tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in)
     negotiator->joined.members = &absence->members;
     negotiator->log.went_on = true;
     return TUTTI_OK;
-}
-
-bool is_joined(const struct negotiator *negotiator)
-{
-    return negotiator->joined.members != NULL &&
-            bitset_has(negotiator->joined.members, negotiator->config.rank);
 }
 
 void joined_clear(struct negotiator *negotiator)

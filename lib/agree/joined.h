@@ -7,12 +7,23 @@
 #include "agree/negotiator.h"
 
 /** The leave that a collective announces, or NULL. */
-struct leave *leave_of(struct negotiator *negotiator, int collective);
+static inline struct leave *leave_of(struct negotiator *negotiator, int collective)
+{
+    if (collective == META_JOIN) {
+        return &negotiator->joined.ways[LEAVE_JOIN];
+    }
+    return collective == META_FINALIZE ? &negotiator->joined.ways[LEAVE_FINALIZE]
+                                       : NULL;
+}
 /** Coordinator: true between a member's announcement and the end of the round. */
 bool member_has_joined(const struct negotiator *negotiator, int member);
 bool member_leaves(const struct negotiator *negotiator, int member);
 /** True when somebody in this subtree has joined or finalized: no number may be held. */
-bool leaves_below(const struct negotiator *negotiator);
+static inline bool leaves_below(const struct negotiator *negotiator)
+{
+    return negotiator->joined.ways[LEAVE_JOIN].below ||
+            negotiator->joined.ways[LEAVE_FINALIZE].below;
+}
 /** True when this rank has joined or finalized and has no outcome yet. */
 bool leave_is_own(const struct negotiator *negotiator);
 /**
@@ -36,7 +47,11 @@ void joined_append(struct negotiator *negotiator, const struct tensor_state *ten
 /** Reads that. */
 tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in);
 /** True when this rank has joined and takes no part in the entries being applied. */
-bool is_joined(const struct negotiator *negotiator);
+static inline bool is_joined(const struct negotiator *negotiator)
+{
+    return negotiator->joined.members != NULL &&
+            bitset_has(negotiator->joined.members, negotiator->config.rank);
+}
 /** Outcomes refer to none any more. */
 void joined_clear(struct negotiator *negotiator);
 void joined_fini(struct negotiator *negotiator);

@@ -73,7 +73,8 @@ static bool retire_oldest(struct negotiator *negotiator)
 
         tensor_number_passed(negotiator, tensor);
         if (is_retirable(tensor) &&
-                (oldest == NULL || tensor->tally->decided_at < oldest->tally->decided_at)) {
+                (oldest == NULL ||
+                        tensor->tally->decided_at < oldest->tally->decided_at)) {
             oldest = tensor;
         }
     }

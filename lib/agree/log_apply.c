@@ -87,7 +87,8 @@ static size_t operand_length(const struct negotiator *negotiator, uint64_t numbe
 }
 
 /* As a number, with the operands of all members. */
-static tutti_status apply_operands(struct negotiator *negotiator, struct wire_reader *in)
+static tutti_status apply_operands(
+        struct negotiator *negotiator, struct wire_reader *in)
 {
     const size_t size = (size_t)negotiator->config.size;
     const uint64_t number = wire_get_varint(in);
@@ -378,20 +379,18 @@ static bool is_forsaken(
     return !tensor->round.split && bitset_is_empty(&tensor->round.who);
 }
 
-/* Takes out what others announced of a tensor as part of a group; true if anything. */
-static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
+/* Takes out what others announced of a tensor as part of a group. */
+static void drop_announcements(struct tensor_state *tensor, uint64_t group)
 {
-    const bool dropped = coordinator_drop_variants(tensor, group);
-
+    coordinator_drop_variants(tensor, group);
     if (tensor->number == 0 || tensor->meta.group != group ||
             tensor->round.who.words == NULL) {
-        return dropped;
+        return;
     }
     bitset_clear(&tensor->round.who);
     if (tensor->tally != NULL) {
         tensor->tally->arrived = 0;
     }
-    return true;
 }
 
 static tutti_status fail_in_group(struct negotiator *negotiator,
@@ -401,9 +400,7 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
     char intro[TUTTI_NAME_MAX + 64];
     tutti_status status = TUTTI_OK;
 
-    if (!drop_announcements(tensor, group) && !own) {
-        return TUTTI_OK;
-    }
+    drop_announcements(tensor, group);
     if (own) {
         (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
                 meta_collective_name(tensor->collective), tensor->name);
@@ -411,7 +408,10 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
         tensor->own.pending = false;
         tensor->own.by_number = false;
     }
-    /* Else some rank submitted this tensor outside that group. */
+    /*
+     * Else some rank submitted this tensor outside that group. Of a cancellation alone, whose
+     * announcement was void, it is not known; it goes as those that are sent before this is read.
+     */
     if (is_forsaken(negotiator, tensor)) {
         tensor_end_round(negotiator, tensor);
     }

@@ -403,6 +403,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
     tensor->passes = true;
+    bitset_fini(&tensor->round.who); /* its rounds are in `bits` from now on */
     if (!bits_add(negotiator, tensor)) {
         return false;
     }
@@ -454,10 +455,9 @@ bool coordinator_heard(const struct tensor_state *tensor, int rank)
     return false;
 }
 
-bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
+void coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
 {
     struct variant **at = is_named(tensor) ? &tensor->tally->variants : NULL;
-    bool any = false;
 
     while (at != NULL && *at != NULL) {
         struct variant *variant = *at;
@@ -469,9 +469,7 @@ bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
         *at = variant->next;
         tensor->tally->named -= bitset_count(&variant->ranks);
         variant_free(variant);
-        any = true;
     }
-    return any;
 }
 
 bool name_get(struct wire_reader *in, struct name_ref *ref)

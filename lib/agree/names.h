@@ -146,8 +146,8 @@ void tensor_forget_row_counts(
 
 /** Coordinator: true when the announcement of a member has arrived here. */
 bool coordinator_heard(const struct tensor_state *tensor, int rank);
-/** Forgets the announcements by name that belong to a group; true if there were any. */
-bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash);
+/** Forgets the announcements by name that belong to a group. */
+void coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash);
 
 /** Frees everything. */
 void names_fini(struct negotiator *negotiator);

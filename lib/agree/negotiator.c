@@ -100,7 +100,8 @@ static bool is_child_message(const struct negotiator *negotiator, int from, int 
 
 static bool is_parent_message(const struct negotiator *negotiator, int from, int kind)
 {
-    return (kind == KIND_LOG || kind == KIND_WAITING) && negotiator->tree.parent == from;
+    return (kind == KIND_LOG || kind == KIND_WAITING) &&
+            negotiator->tree.parent == from;
 }
 
 tutti_status negotiator_receive(

@@ -223,7 +223,8 @@ tutti_status negotiator_receive(
         struct negotiator *negotiator, int from, const void *bytes, size_t len);
 /**
  * With a board: word `index` of a child of this node, below negotiator_words(), is not what
- * negotiator_seen() says. Words of a child are read before its messages are received.
+ * negotiator_seen() says. Words of a child are read before its messages are received, and
+ * while anything is in a round here (names.active): a stall report names whom it has not heard.
  */
 tutti_status negotiator_shown(
         struct negotiator *negotiator, int child, size_t index, uint64_t shown);

@@ -69,14 +69,14 @@ static bool is_single(const struct negotiator *negotiator, struct bits_spot at)
     return (at.word->single & at.bit) != 0 || is_anybody_leaving(negotiator);
 }
 
-tutti_status numbers_announce(struct negotiator *negotiator, struct tensor_state *tensor)
+tutti_status numbers_announce(
+        struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const struct bits_spot at = bits_spot_of(negotiator, tensor);
 
     if (is_single(negotiator, at)) {
         at.word->single |= at.bit;
-        return collect(
-                negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank);
+        return collect(negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank);
     }
     at.word->own |= at.bit;
     negotiator->bits.dirty = true;
@@ -151,8 +151,8 @@ tutti_status numbers_receive_operand(struct negotiator *negotiator,
         struct tensor_state *tensor, int from, const void *bytes, size_t len)
 {
     const struct bits_spot at = bits_spot_of(negotiator, tensor);
-    const tutti_status status = receive_bit(
-            negotiator, tensor, tree_child_index(&negotiator->tree, from));
+    const tutti_status status =
+            receive_bit(negotiator, tensor, tree_child_index(&negotiator->tree, from));
 
     if (status != TUTTI_OK || (at.word->single & at.bit) != 0) {
         return status;
@@ -171,9 +171,27 @@ static tutti_status receive_each(
     for (; numbers != 0 && status == TUTTI_OK; numbers &= numbers - 1) {
         const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
 
-        status = receive_bit(negotiator, negotiator->bits.at[place].tensor, child);
+        /* One before it may have failed with its group, whose numbers are retired. */
+        if ((bits_row(negotiator, index)->live & numbers & -numbers) != 0) {
+            status = receive_bit(negotiator, negotiator->bits.at[place].tensor, child);
+        }
     }
     return status;
+}
+
+/* All of a child's subtree has announced these live numbers of a word. */
+static tutti_status receive_word(
+        struct negotiator *negotiator, int child, size_t index, uint64_t numbers)
+{
+    struct bits_word *word = bits_row(negotiator, index);
+
+    if ((numbers & (word->single | word->heard[child])) != 0 ||
+            is_anybody_leaving(negotiator)) {
+        return receive_each(negotiator, child, index, numbers);
+    }
+    word->heard[child] |= numbers;
+    negotiator->bits.dirty = true;
+    return TUTTI_OK;
 }
 
 tutti_status negotiator_shown(
@@ -185,13 +203,38 @@ tutti_status negotiator_shown(
     const uint64_t numbers = (shown ^ *seen) & word->live;
 
     *seen = shown;
-    if ((numbers & (word->single | word->heard[child])) != 0 ||
-            is_anybody_leaving(negotiator)) {
-        return receive_each(negotiator, child, index, numbers);
+    return receive_word(negotiator, child, index, numbers);
+}
+
+tutti_status numbers_receive_run(
+        struct negotiator *negotiator, int child, uint64_t first, uint64_t count)
+{
+    const struct bits *bits = &negotiator->bits;
+    tutti_status status = TUTTI_OK;
+
+    while (count > 0 && status == TUTTI_OK) {
+        const uint64_t place = first % bits->places;
+        const uint64_t run =
+                size_min(count, size_min(64 - place % 64, bits->places - place));
+        uint64_t numbers = 0;
+
+        if (place / 64 < bits->words) {
+            for (uint64_t i = 0; i < run; i++) {
+                const struct tensor_state *tensor = bits->at[place + i].tensor;
+
+                numbers |= (uint64_t)(tensor != NULL && tensor->number == first + i)
+                        << i;
+            }
+            numbers = (numbers << (place % 64)) &
+                    bits_row(negotiator, (size_t)(place / 64))->live;
+            if (numbers != 0) {
+                status = receive_word(negotiator, child, (size_t)(place / 64), numbers);
+            }
+        }
+        first += run;
+        count -= run;
     }
-    word->heard[child] |= numbers;
-    negotiator->bits.dirty = true;
-    return TUTTI_OK;
+    return status;
 }
 
 size_t negotiator_words(const struct negotiator *negotiator)
@@ -225,8 +268,7 @@ tutti_status numbers_single(struct negotiator *negotiator, struct tensor_state *
     for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
         if ((at.word->heard[c] & at.bit) != 0) {
             at.word->heard[c] &= ~at.bit;
-            status = note(
-                    negotiator, tensor, ITEM_NUMBERS_SUBTREE, tree->children[c]);
+            status = note(negotiator, tensor, ITEM_NUMBERS_SUBTREE, tree->children[c]);
         }
     }
     if (status == TUTTI_OK && (at.word->own & at.bit) != 0) {
@@ -266,7 +308,8 @@ tutti_status numbers_single_all(struct negotiator *negotiator)
 /* ------------------------------------------------------------------- the flush */
 
 /* What all of this subtree has announced. */
-static uint64_t complete(const struct negotiator *negotiator, const struct bits_word *word)
+static uint64_t complete(
+        const struct negotiator *negotiator, const struct bits_word *word)
 {
     uint64_t all = word->own & ~word->reported;
 
@@ -288,7 +331,8 @@ static size_t operand_of(const struct negotiator *negotiator,
     return len * (size_t)negotiator->config.size <= NEGOTIATOR_OPERAND_BYTES ? len : 0;
 }
 
-static void send_number(struct negotiator *negotiator, const struct tensor_state *tensor)
+static void send_number(
+        struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     const void *bytes = NULL;
     const size_t len = operand_of(negotiator, tensor, &bytes);
@@ -337,7 +381,8 @@ static void decide_number(struct negotiator *negotiator, struct tensor_state *te
 
     if (operands != NULL && operands->count + 1 == negotiator->config.size &&
             operand_of(negotiator, tensor, &bytes) == operands->len &&
-            negotiator->outbox.down.len + operands->len * (size_t)negotiator->config.size <=
+            negotiator->outbox.down.len +
+                            operands->len * (size_t)negotiator->config.size <=
                     NEGOTIATOR_OPERAND_BYTES) {
         memcpy(operands->bytes, bytes, operands->len);
         append_operands(negotiator, tensor);

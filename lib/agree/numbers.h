@@ -20,13 +20,17 @@
 #include "agree/negotiator.h"
 
 /** This rank announces a tensor by its number. */
-tutti_status numbers_announce(struct negotiator *negotiator, struct tensor_state *tensor);
+tutti_status numbers_announce(
+        struct negotiator *negotiator, struct tensor_state *tensor);
 /**
  * A message of the child `from` says that `rank`, or all of its subtree (by tag, protocol.h),
  * has announced it.
  */
 tutti_status numbers_receive(struct negotiator *negotiator, struct tensor_state *tensor,
         uint8_t tag, int rank, int from);
+/** All of a child's subtree has announced numbers in a row. */
+tutti_status numbers_receive_run(
+        struct negotiator *negotiator, int child, uint64_t first, uint64_t count);
 /** The same of a child that has no subtree, with its operand. */
 tutti_status numbers_receive_operand(struct negotiator *negotiator,
         struct tensor_state *tensor, int from, const void *bytes, size_t len);

@@ -54,14 +54,6 @@ bool row_counts_keep(struct row_counts *counts, const struct meta *meta)
     return true;
 }
 
-bool row_counts_equal(const struct row_counts *counts, const struct meta *meta)
-{
-    return counts->count == meta->row_counts &&
-            (counts->count == 0 ||
-                    memcmp(counts->numbers, meta_row_counts(meta),
-                            (size_t)counts->count * sizeof *counts->numbers) == 0);
-}
-
 void row_counts_fini(struct row_counts *counts)
 {
     mem_free(counts->numbers);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "agree/meta.h"
 
@@ -47,7 +48,14 @@ static inline size_t row_counts_bytes(const struct row_counts *counts)
     return sizeof *counts + (size_t)counts->capacity * sizeof *counts->numbers;
 }
 /** True when the metadata have just what was kept. */
-bool row_counts_equal(const struct row_counts *counts, const struct meta *meta);
+static inline bool row_counts_equal(
+        const struct row_counts *counts, const struct meta *meta)
+{
+    return counts->count == meta->row_counts &&
+            (counts->count == 0 ||
+                    memcmp(counts->numbers, meta_row_counts(meta),
+                            (size_t)counts->count * sizeof *counts->numbers) == 0);
+}
 void row_counts_fini(struct row_counts *counts);
 
 /** True when all row counts match; else says in words who and what contradict each other. */

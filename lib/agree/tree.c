@@ -192,8 +192,8 @@ static bool find_children(struct tree *tree, const struct tree_shape *shape)
             tree->near[tree->near_count++] = tree->children[c];
         }
     }
-    tree->parent_is_near = tree->parent >= 0 &&
-            shape->nodes[tree->parent] == shape->nodes[tree->rank];
+    tree->parent_is_near =
+            tree->parent >= 0 && shape->nodes[tree->parent] == shape->nodes[tree->rank];
     return true;
 }
 

@@ -10,6 +10,8 @@
 int64_t clock_ns(void);
 /** Sleeps about this long; the kernel adds its timer slack. */
 void clock_sleep_ns(int64_t ns);
+/** Between two polls of a wait since `since_ns`: yields at first, then sleeps for nap_ns. */
+void clock_pause(int64_t since_ns, int64_t nap_ns);
 /** now + relative, saturating at INT64_MAX (TUTTI_FOREVER). */
 int64_t clock_deadline(int64_t now_ns, int64_t relative_ns);
 

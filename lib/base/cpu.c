@@ -35,6 +35,9 @@ enum {
     SAMPLE_INTERVAL_NS = 500000,
     SURE_NS = 100000000,
     SAMPLE_COST_SHARE = 32, /* a sample takes at most this part of the time */
+    YIELD_DEAR_NS =
+            2000000, /* ranks that share a core and wait, too, give it back sooner */
+    YIELD_COST_SHARE = 16, /* dear ones take at most this part of the time */
     FILE_TEXT_MAX = 4096,
     AFFINITY_BYTES_MAX = 1 << 17
 };
@@ -312,4 +315,19 @@ void cpu_load_doubt(struct cpu_load *load)
 {
     load->doubts += load->doubted ? 0 : 1;
     load->doubted = true;
+}
+
+bool cpu_load_yield(struct cpu_load *load, int64_t now_ns)
+{
+    int64_t took_ns;
+
+    if (now_ns < load->no_yield_ns) {
+        return false;
+    }
+    (void)sched_yield();
+    took_ns = clock_ns() - now_ns;
+    if (took_ns > YIELD_DEAR_NS) {
+        load->no_yield_ns = now_ns + took_ns * YIELD_COST_SHARE;
+    }
+    return true;
 }

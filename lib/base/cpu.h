@@ -26,6 +26,7 @@ struct cpu_load {
     bool confirmed; /* and that of the sample before it: a core is free */
     bool doubted; /* something since then speaks against a free core */
     uint64_t samples, doubts; /* how many so far */
+    int64_t no_yield_ns; /* until then a yield is dear: cpu_load_yield() */
 };
 
 void cpu_load_init(struct cpu_load *load);
@@ -58,6 +59,14 @@ bool cpu_load_is_sure(const struct cpu_load *load, int64_t now_ns);
  * cpu_load_has_free() looks, if it is time.
  */
 void cpu_load_doubt(struct cpu_load *load);
+
+/**
+ * Gives the core to another thread for a moment, unless such moments have lately been long:
+ * beside busy threads a yield takes a slice of each of them, milliseconds, where a sleep is ended
+ * by its wake-up.
+ * @return false: did nothing, the caller had better sleep
+ */
+bool cpu_load_yield(struct cpu_load *load, int64_t now_ns);
 
 /** The kernel's number of the calling thread; a system call for the first call of a thread. */
 int32_t cpu_thread_id(void);

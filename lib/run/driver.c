@@ -228,12 +228,13 @@ static void be_idle(
     if (waited < spin_ns + YIELD_NS) {
         if (may_spin(idle, now, spin_ns)) {
             spin(idle, now);
-        } else {
-            idle->looked_ns = 0;
-            show_waiting(t);
-            (void)sched_yield();
+            return;
         }
-        return;
+        idle->looked_ns = 0;
+        show_waiting(t);
+        if (cpu_load_yield(idle->load, now)) {
+            return;
+        }
     }
     show_waiting(t);
     sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
@@ -444,8 +445,7 @@ static bool sees_who_waits(const struct tutti *t)
 
 static void look_who_waits(struct tutti *t, struct background *background)
 {
-    const uint64_t waits =
-            t->peers.board.waits(t->peers.board.state, t->rank);
+    const uint64_t waits = t->peers.board.waits(t->peers.board.state, t->rank);
 
     background->awaited = waits != background->waits;
     background->waits = waits;

@@ -9,7 +9,6 @@
 #include "agree/outbox.h"
 #include "base/clock.h"
 #include "observe/observe.h"
-#include "run/board_read.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -186,8 +185,8 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
             status = show_log(t, set, action);
             break;
         case ACTION_SHOW:
-            t->peers.board.show(t->peers.board.state, &set->op, action->index,
-                    action->shown);
+            t->peers.board.show(
+                    t->peers.board.state, &set->op, action->index, action->shown);
             wake_member(t, set, negotiator->tree.parent);
             break;
         }
@@ -228,7 +227,7 @@ static tutti_status settle(struct tutti *t)
 
         if (!set->dirty && set->op.rank >= 0 &&
                 set->negotiator.names.active.first != NULL) {
-            status = board_read(t, set);
+            status = messages_read_board(t, set);
         }
 
         if (status != TUTTI_OK) {

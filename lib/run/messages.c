@@ -1,5 +1,6 @@
 /*
- * Control messages: sending them, and who gets what comes.
+ * Control messages: sending them, and who gets what comes; and what ranks of this node show on
+ * the board.
  */
 #include "run/messages.h"
 
@@ -10,7 +11,6 @@
 #include "base/mem.h"
 #include "device/tickets.h"
 #include "observe/observe.h"
-#include "run/board_read.h"
 #include "run/context.h"
 #include "run/failure.h"
 #include "run/process_set.h"
@@ -51,6 +51,66 @@ void messages_wake(void *user, int rank)
     t->peers.transport.ops->wake(t->peers.transport.state, rank);
 }
 
+/* ------------------------------------------------------------------- the board */
+
+static tutti_status read_child(struct tutti *t, struct process_set *set, int child)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    const size_t count = negotiator_words(negotiator);
+    uint64_t words[BOARD_WORDS];
+    tutti_status status = TUTTI_OK;
+
+    if (!t->peers.board.shown(t->peers.board.state, &set->op,
+                negotiator->tree.children[child], words, count)) {
+        return TUTTI_OK;
+    }
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        if (words[i] != negotiator_seen(negotiator, child, i)) {
+            set->dirty = true;
+            status = negotiator_shown(negotiator, child, i, words[i]);
+        }
+    }
+    return status;
+}
+
+static tutti_status read_parent(struct tutti *t, struct process_set *set)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    const int parent = negotiator->tree.parent;
+    uint8_t bytes[BOARD_MESSAGE_BYTES];
+    tutti_status status = TUTTI_OK;
+    size_t len;
+
+    while (status == TUTTI_OK &&
+            (len = t->peers.board.read(t->peers.board.state, &set->op, parent,
+                     negotiator->log.messages, bytes)) > 0) {
+        set->dirty = true;
+        status = negotiator_receive(negotiator, parent, bytes, len);
+    }
+    return status;
+}
+
+tutti_status messages_read_board(struct tutti *t, struct process_set *set)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    const struct tree *tree = &negotiator->tree;
+    tutti_status status = TUTTI_OK;
+
+    if (!negotiator->config.board) {
+        return TUTTI_OK;
+    }
+    negotiator->now_ns = t->engine.now_ns;
+    if (tree->parent_is_near) {
+        status = read_parent(t, set);
+    }
+    for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
+        if (tree->child_is_near[c]) {
+            status = read_child(t, set, c);
+        }
+    }
+    return status;
+}
+
 /* -------------------------------------------------------------- receiving */
 
 static int member_of(const struct process_set *set, int world_rank)
@@ -81,7 +141,7 @@ static tutti_status receive(struct tutti *t, struct process_set *set, int from,
                 from, set->id, t->rank);
     }
     /* What it showed before it sent this. */
-    status = board_read(t, set);
+    status = messages_read_board(t, set);
     if (status != TUTTI_OK) {
         return status;
     }

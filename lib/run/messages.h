@@ -10,6 +10,7 @@
 
 #include "base/wire.h"
 
+struct process_set;
 struct tutti;
 
 /** First byte of every message; the last eight are the digest of what is before them. */
@@ -36,6 +37,11 @@ tutti_status messages_send(struct tutti *t, int to);
 tutti_status messages_poll(struct tutti *t, bool *moved);
 /** The same for messages that came early, of sets that are here now. */
 tutti_status messages_replay(struct tutti *t);
+/**
+ * Gives what members of this node show of a set, and is new, to its negotiator: the set is dirty
+ * then. Nothing without a board. Errors fail the context.
+ */
+tutti_status messages_read_board(struct tutti *t, struct process_set *set);
 void messages_fini(struct tutti *t);
 
 /** Wakes another rank, where it may sleep; `user` is the context. */

@@ -199,7 +199,8 @@ static tutti_status queue_with_operands(
         batch_put_back(&t->dispatcher, batch);
         return no_memory_for_batch();
     }
-    memcpy(batch->operands, set->negotiator.outbox.operands.data + outcome->operands, len);
+    memcpy(batch->operands, set->negotiator.outbox.operands.data + outcome->operands,
+            len);
     operation_advance(operation, OPERATION_AGREED);
     dispatch_queue(t, batch);
     return TUTTI_OK;

@@ -20,7 +20,6 @@
  * parent and its children instead of what they wait for, and they pass it on, so that all
  * fail instead of waiting.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,9 +31,7 @@
 #include "transport/transport.h"
 
 enum {
-    YIELDS = 16,
-    SLEEP_MIN_NS = 10000,
-    SLEEP_MAX_NS = 1000000,
+    NAP_MAX_NS = 1000000,
     CHILDREN_MAX = 31
 };
 
@@ -110,16 +107,10 @@ static tutti_status no_memory(void)
     return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for the data of all ranks");
 }
 
-/* Yields first, then sleeps longer each time: others may need this core. */
-static void wait_a_little(int64_t *sleep_ns, int *yields)
+/* Longer each time: others may need this core. */
+static int64_t nap_length(int64_t waited_ns)
 {
-    if (*yields < YIELDS) {
-        (*yields)++;
-        (void)sched_yield();
-        return;
-    }
-    clock_sleep_ns(*sleep_ns);
-    *sleep_ns = *sleep_ns * 2 > SLEEP_MAX_NS ? SLEEP_MAX_NS : *sleep_ns * 2;
+    return waited_ns / 4 < NAP_MAX_NS ? waited_ns / 4 : NAP_MAX_NS;
 }
 
 static bool has_heard_children(const struct meeting *meeting)
@@ -142,8 +133,7 @@ static tutti_status meeting_wait(
         struct meeting *meeting, bool (*is_complete)(const struct meeting *meeting))
 {
     const struct transport *transport = meeting->transport;
-    int64_t sleep_ns = SLEEP_MIN_NS;
-    int yields = 0;
+    const int64_t since = clock_ns();
 
     while (!is_complete(meeting) || !transport->ops->flushed(transport->state)) {
         tutti_status status =
@@ -153,7 +143,7 @@ static tutti_status meeting_wait(
             return no_memory();
         }
         if (status == TUTTI_AGAIN) {
-            wait_a_little(&sleep_ns, &yields);
+            clock_pause(since, nap_length(clock_ns() - since));
         } else if (status != TUTTI_OK) {
             return status;
         }

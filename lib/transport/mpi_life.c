@@ -9,7 +9,6 @@
 #include "transport/mpi_life.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
 #include "base/clock.h"
@@ -20,8 +19,7 @@
 #include "transport/mpi.h"
 #include "transport/mpi_end.h"
 
-/* Pauses between polls: yields first, then sleeps. */
-#define YIELDS 200
+/* Between polls. */
 #define NAP_NS 50000
 /*
  * How long ranks of a failed job wait for each other before the end; and how long when
@@ -76,22 +74,14 @@ tutti_status mpi_life_check(void)
             : TUTTI_OK;
 }
 
-static void pause_between_polls(int tries)
-{
-    if (tries < YIELDS) {
-        (void)sched_yield();
-    } else {
-        clock_sleep_ns(NAP_NS);
-    }
-}
-
 int mpi_life_await(MPI_Request *request)
 {
+    const int64_t since = clock_ns();
     int done = 0;
     int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
 
-    for (int tries = 0; code == MPI_SUCCESS && done == 0; tries++) {
-        pause_between_polls(tries);
+    while (code == MPI_SUCCESS && done == 0) {
+        clock_pause(since, NAP_NS);
         code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
     }
     return code;
@@ -257,7 +247,7 @@ static tutti_status meet(tutti_status (*look)(void *user), void *user)
     int done = 0;
     int code = MPI_Ibarrier(life.world, &request);
 
-    for (int tries = 0; code == MPI_SUCCESS; tries++) {
+    while (code == MPI_SUCCESS) {
         tutti_status looked;
 
         code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -271,7 +261,7 @@ static tutti_status meet(tutti_status (*look)(void *user), void *user)
         if (clock_ns() >= meet_until(since, looked)) {
             return say_left();
         }
-        pause_between_polls(tries);
+        clock_pause(since, NAP_NS);
     }
     return transport_mpi_error(code, "waiting for all ranks before MPI_Finalize");
 }

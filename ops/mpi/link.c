@@ -8,7 +8,6 @@
  * messages go at once (eager) and fill both. How long "short" is differs from MPI to MPI and
  * cannot be asked for; but a message that nobody awaits leaves only if it is.
  */
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -32,8 +31,6 @@ enum {
  */
 #define EAGER_NS INT64_C(3000000)
 #define EAGER_ROUND_TRIPS 4
-/* After so long without news the core is left to others. */
-#define YIELD_NS 200000
 #define NAP_NS 20000
 /* Under way in a stream, each way, at first: two of the longest messages that are tried. */
 #define STREAM_WINDOW ((size_t)256 << 10)
@@ -112,11 +109,7 @@ static tutti_status settle(MPI_Request *requests, int count, int64_t ends_ns)
         if (now > ends_ns) {
             return TUTTI_ERR_TIMEOUT;
         }
-        if (now - begin < YIELD_NS) {
-            (void)sched_yield();
-        } else {
-            clock_sleep_ns(NAP_NS);
-        }
+        clock_pause(begin, NAP_NS);
     }
 }
 

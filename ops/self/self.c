@@ -96,8 +96,8 @@ static tutti_status reduce_some(const struct op_env *env, struct self_task *self
         const struct op_run *run = &batch->runs[self->reduce.run];
         size_t offset = self->reduce.offset * bytes;
         const void *inputs[OP_OPERANDS_MAX];
-        const int n = list_inputs(batch, run,
-                runs_begin(batch, 0, self->reduce.run) + offset, inputs);
+        const int n = list_inputs(
+                batch, run, runs_begin(batch, 0, self->reduce.run) + offset, inputs);
         void *output = (char *)run->output + offset;
 
         reduce_tree(&spec, inputs, n, &output, 1, piece);

@@ -26,7 +26,8 @@
 
 static_assert(4096 % sizeof(struct shm_board_row) == 0, "rows fill a page");
 static_assert(OP_SETS_MAX % ROWS_IN_PAGE == 0, "the rows are pages");
-static_assert(BOARD_MESSAGE_BYTES < 1 << LENGTH_BITS, "a length fits the head of a cell");
+static_assert(
+        BOARD_MESSAGE_BYTES < 1 << LENGTH_BITS, "a length fits the head of a cell");
 
 static const struct shm_rank *member_of(
         const struct shm_domain *domain, const struct op_set *set, int member)
@@ -167,7 +168,8 @@ static bool board_write(void *state, const struct op_set *set, const int *member
     struct shm_board_cell *cell = &row->cells[sequence % SHM_BOARD_CELLS];
     uint64_t words[BOARD_MESSAGE_BYTES / 8];
 
-    if (len > sizeof words || !has_room(domain, set, row, members, member_count, sequence)) {
+    if (len > sizeof words ||
+            !has_room(domain, set, row, members, member_count, sequence)) {
         return false;
     }
     memcpy(words, bytes, len);

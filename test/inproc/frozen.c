@@ -56,8 +56,8 @@ static void check(struct rank *rank, tutti_status status)
     }
 }
 
-static tutti_request begin(struct rank *rank, const char *name, float *data,
-        const tutti_options *options)
+static tutti_request begin(
+        struct rank *rank, const char *name, float *data, const tutti_options *options)
 {
     tutti_request request = TUTTI_REQUEST_NULL;
 

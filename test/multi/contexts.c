@@ -219,6 +219,9 @@ static void check_over(const struct program *p)
     CHECK(!mpi_has_ended() || signal(SIGPIPE, SIG_DFL) == SIG_DFL);
     CHECK(tutti_init(&t, NULL) == TUTTI_ERR_MPI && t == NULL);
     CHECK(strstr(tutti_last_error(), "tutti_finalize()") != NULL);
+    if (!mpi_has_ended()) { /* all ranks do come, however late: the launcher is to know */
+        CHECK(MPI_Finalize() == MPI_SUCCESS);
+    }
 }
 
 int main(int argc, char **argv)

@@ -168,8 +168,8 @@ static void push(tutti *t, struct checks *c, const struct program *p,
     submit_all(t, c, p, batch);
     atomic_fetch_add(&notes->pushed, 1);
     EXPECT_OK(c,
-            tutti_allreduce_async(t, "known", &value, &value, 1, TUTTI_INT64,
-                    TUTTI_SUM, NULL, &request));
+            tutti_allreduce_async(t, "known", &value, &value, 1, TUTTI_INT64, TUTTI_SUM,
+                    NULL, &request));
     if (p->manner == NOT_AT_ALL) {
         EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, 20000000));
         atomic_fetch_add(&notes->returned, 1);

@@ -6,9 +6,15 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 #include "check.h"
+#include "ops/mpi/mpi.h"
 #include "test/batch/reference.h"
+
+/* The shortest messages of a backend; and so many that the window, of 8 in a link, goes round. */
+#define MESSAGE_MIN ((size_t)64)
+#define MESSAGES_MANY 64
 
 void bench_open(struct bench *bench, const struct setup *setup)
 {
@@ -16,6 +22,9 @@ void bench_open(struct bench *bench, const struct setup *setup)
     bench->backend = setup->backend;
     CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comm) == MPI_SUCCESS);
     CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
+    bench->batches = must_alloc(BENCH_BATCHES, sizeof *bench->batches);
+    memset(bench->batches, 0, BENCH_BATCHES * sizeof *bench->batches);
+    bench->sets = must_alloc(BENCH_BATCHES, sizeof *bench->sets);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     CHECK(bench->size <= BATCH_RANKS_MAX);
@@ -41,9 +50,12 @@ void bench_open(struct bench *bench, const struct setup *setup)
 
 void bench_close(struct bench *bench)
 {
+    bench_finish(bench, bench->batches, BENCH_BATCHES);
     bench->backend->close(bench->state);
     config_fini(&bench->config);
     (void)MPI_Comm_free(&bench->comm);
+    free(bench->sets);
+    free(bench->batches);
 }
 
 void bench_make(
@@ -91,69 +103,86 @@ static bool has_ended(const struct bench *bench, struct batch *batch, bool *move
     return true;
 }
 
-/* Steps all that have not ended once; the number of those that do now. */
+/* Steps all that have not ended once; the number of those that still have not. */
 static int step_all(
         const struct bench *bench, struct batch *batches, int count, bool *moved)
 {
-    int ended = 0;
+    int live = 0;
 
     for (int i = 0; i < count; i++) {
-        if (batches[i].task != NULL && has_ended(bench, &batches[i], moved)) {
-            ended++;
+        if (batches[i].task != NULL && !has_ended(bench, &batches[i], moved)) {
+            live++;
         }
     }
-    return ended;
+    return live;
 }
 
 void bench_finish(const struct bench *bench, struct batch *batches, int count)
 {
-    int live = count;
+    bool moved = false;
 
-    while (live > 0) {
-        bool moved = false;
-
-        live -= step_all(bench, batches, count, &moved);
+    while (step_all(bench, batches, count, &moved) > 0) {
         if (!moved) {
             (void)sched_yield();
         }
+        moved = false;
     }
 }
 
-void run_one(const struct bench *bench, const struct batch_order *order)
+bool bench_cuts_into_few(const struct bench *bench, size_t bytes)
 {
-    struct batch batch;
+    const struct op_env *env = &bench->env;
+    const size_t message =
+            env->link.message_bytes > 0 ? env->link.message_bytes : env->chunk_bytes;
 
-    bench_make(bench, &batch, order);
-    bench_start(bench, &batch);
-    bench_finish(bench, &batch, 1);
+    return bytes / size_max(message, MESSAGE_MIN) <= MESSAGES_MANY;
+}
+
+/* The same ranks as another set, for the batch in a slot. */
+static const struct op_set *set_of_slot(
+        const struct bench *bench, const struct op_set *set, int slot, int index)
+{
+    bench->sets[slot] = *set;
+    bench->sets[slot].id = bench->sets[slot].index = (uint32_t)index;
+    return &bench->sets[slot];
+}
+
+void bench_run(const struct bench *bench, const struct batch_order *order)
+{
+    const uint64_t number = order->sequence;
+    struct batch *batch = &bench->batches[number % BENCH_BATCHES];
+    struct batch_order numbered = *order;
+
+    if (batch->task != NULL) {
+        bench_finish(bench, bench->batches, BENCH_BATCHES);
+    }
+    numbered.set = set_of_slot(bench, order->set, (int)(number % BENCH_BATCHES),
+            (int)(number % BENCH_SETS));
+    numbered.sequence = number / BENCH_SETS;
+    bench_make(bench, batch, &numbered);
+    bench_start(bench, batch);
 }
 
 void run_at_once(const struct setup *setup, order_maker make, int sets, int rounds)
 {
     const int count = sets * OP_INFLIGHT_MAX;
-    struct batch *batches = must_alloc((size_t)count, sizeof *batches);
-    struct op_set *worlds = must_alloc((size_t)sets, sizeof *worlds);
     struct bench bench;
 
+    CHECK(sets <= BENCH_SETS);
     bench_open(&bench, setup);
-    for (int s = 0; s < sets; s++) {
-        worlds[s] = bench.world;
-        worlds[s].id = worlds[s].index = (uint32_t)s;
-    }
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < count; i++) {
             const int set = (i / OP_INFLIGHT_MAX + bench.rank) % sets;
             const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
-            struct batch *batch = &batches[(i + bench.rank * 13) % count];
-            struct batch_order order = make(&worlds[set], turn * sets + set);
+            const int slot = (i + bench.rank * 13) % count;
+            struct batch_order order = make(
+                    set_of_slot(&bench, &bench.world, slot, set), turn * sets + set);
 
             order.sequence = (uint64_t)turn;
-            bench_make(&bench, batch, &order);
-            bench_start(&bench, batch);
+            bench_make(&bench, &bench.batches[slot], &order);
+            bench_start(&bench, &bench.batches[slot]);
         }
-        bench_finish(&bench, batches, count);
+        bench_finish(&bench, bench.batches, count);
     }
     bench_close(&bench);
-    free(worlds);
-    free(batches);
 }

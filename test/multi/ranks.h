@@ -21,6 +21,12 @@ struct setup {
     enum config_wire_dtype wire;
 };
 
+/** Sets whose batches bench_run() starts in turn, and so many batches are in flight. */
+enum {
+    BENCH_SETS = 8,
+    BENCH_BATCHES = BENCH_SETS * OP_INFLIGHT_MAX
+};
+
 /** An open backend on this rank. */
 struct bench {
     const struct op_backend *backend;
@@ -28,6 +34,8 @@ struct bench {
     struct config config;
     struct op_env env;
     MPI_Comm comm; /* a duplicate of the world's, owned */
+    struct batch *batches; /* [BENCH_BATCHES] owned; those of bench_run() in flight */
+    struct op_set *sets; /* [BENCH_BATCHES] owned; of these */
     int rank;
     int size;
     struct op_set world;
@@ -45,8 +53,14 @@ void bench_start(const struct bench *bench, struct batch *batch);
 tutti_status bench_wait(const struct bench *bench, struct batch *batch);
 /** Steps batches, in the order given, until all are final; checks and frees each. */
 void bench_finish(const struct bench *bench, struct batch *batches, int count);
-/** Makes, runs, checks and frees one batch. */
-void run_one(const struct bench *bench, const struct batch_order *order);
+/** False for what takes so many messages that it goes no other way than with fewer. */
+bool bench_cuts_into_few(const struct bench *bench, size_t bytes);
+/**
+ * Makes and starts batch number order->sequence of all ranks, whose set that chooses. It ends, and is checked
+ * and freed, when a later one needs its slot, or in bench_close(). Ranks that waited for each
+ * batch would need several turns of each core for it, and on a busy machine a turn takes long.
+ */
+void bench_run(const struct bench *bench, const struct batch_order *order);
 
 /** Order number i of a mix, on a set. */
 typedef struct batch_order (*order_maker)(const struct op_set *set, int i);

@@ -59,9 +59,9 @@ struct shortage {
 static const struct shortage few_descriptors = {
     .set = set_free_descriptors, .amount = 2, .says = "ulimit -n"
 };
-/* Room for less than control words and staging. */
+/* Less than the control words and a little memory. */
 static const struct shortage short_files = {
-    .set = set_file_mib, .amount = 30, .says = "ulimit -f"
+    .set = set_file_mib, .amount = 40, .says = "ulimit -f"
 };
 
 static void without_room(struct checks *c, const struct shortage *shortage)

@@ -4,7 +4,7 @@
  * A parent sees each word of a child late, but never an older value after a newer one; words
  * that were written in one order may be seen in another. What a child wrote before it sent a
  * message is seen before the message is received. Log messages are read in their order, also
- * when some of them come as messages. A rank with nothing in flight in a set reads nothing.
+ * when some of them come as messages. Of a set in which nothing is in a round nothing is read.
  */
 #include "agree/protocol.h"
 #include "grow.h"
@@ -119,11 +119,17 @@ static bool read_children(struct world *world, struct sim_member *member, bool c
         const int until =
                 board->word_count - (closely ? 0 : rng_below(&world->rng, late + 1));
 
-        if (n->tree.near[child] && read_word(world, member, child, index, until)) {
+        if (n->tree.child_is_near[child] &&
+                read_word(world, member, child, index, until)) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_watched(const struct sim_rank *rank, const struct sim_member *member)
+{
+    return rank_is_awake(rank) && member->negotiator.names.active.first != NULL;
 }
 
 static bool look(struct world *world, int rank, bool closely, bool asleep)
@@ -131,11 +137,16 @@ static bool look(struct world *world, int rank, bool closely, bool asleep)
     const struct sim_rank *r = &world->ranks[rank];
     const int sets = world->scenario->set_count;
     const int start = rng_below(&world->rng, sets);
+    const bool dozes =
+            rank % 3 == 1 && rng_chance(&world->rng, world->scenario->slow_chance);
 
+    if (dozes && !closely) {
+        return false;
+    }
     for (int s = 0; s < sets && !r->dead; s++) {
         struct sim_member *member = r->members[(start + s) % sets];
 
-        if (member != NULL && (member->pending > 0 || asleep) &&
+        if (member != NULL && (asleep || is_watched(r, member)) &&
                 (read_children(world, member, closely) ||
                         read_log(world, member, UINT64_MAX))) {
             return true;
@@ -166,7 +177,7 @@ void board_read_before(
     const int from = world->scenario->sets[member->set].member_of[message->from];
     const int child = tree_child_index(&n->tree, from);
 
-    if (child >= 0 && n->tree.near[child] && n->config.board) {
+    if (child >= 0 && n->tree.child_is_near[child] && n->config.board) {
         for (size_t i = 0; i < negotiator_words(n) && !world->stop; i++) {
             (void)read_word(world, member, child, i, message->shown);
         }

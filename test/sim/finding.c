@@ -23,6 +23,7 @@ const char *check_name(enum check check)
         [CHECK_STALL] = "stall report",
         [CHECK_BOUNDS] = "bounds",
         [CHECK_INJECTION] = "injection",
+        [CHECK_OPERANDS] = "operands",
         [CHECK_ORDER] = "launch order" };
 
     return names[check];
@@ -79,10 +80,11 @@ void world_dump(const struct world *world)
     const struct scenario *s = world->scenario;
 
     (void)fprintf(stderr,
-            "mode %s%s, %d ranks, %d sets, fanout %d, %d numbers, %d waves, %lld events\n",
-            scenario_mode_name(s->mode),
-            s->is_training ? ", training" : "", s->ranks, s->set_count, s->fanout,
-            s->number_capacity, s->wave_count, (long long)world->events);
+            "mode %s%s, %d ranks, %d sets, fanout %d, %d numbers, %d waves, %lld "
+            "events\n",
+            scenario_mode_name(s->mode), s->is_training ? ", training" : "", s->ranks,
+            s->set_count, s->fanout, s->number_capacity, s->wave_count,
+            (long long)world->events);
     for (int r = 0; r < s->ranks && r < 32; r++) {
         dump_rank(world, r);
     }

@@ -9,8 +9,7 @@ static void plan_leaving(struct leave_plan *plan, const struct scenario *scenari
         const struct sim_set *set, struct rng *rng)
 {
     const int last = scenario->wave_count - 1;
-    const bool some = scenario->finalizes && set->size > 1 &&
-            rng_chance(rng, 12);
+    const bool some = scenario->finalizes && set->size > 1 && rng_chance(rng, 12);
     const int wave = rng_below(rng, last);
     const int chance = rng_range(rng, 10, 60);
 

@@ -45,8 +45,8 @@ static bool must_be_noticed(const struct world *world, const struct message *mes
 
     return message->bytes[0] == KIND_LOG ||
             (message->bytes[0] == KIND_ANNOUNCE && member == 0 &&
-                    message->bytes[1] == ITEM_NAME &&
-                    !is_leave(message) && !world->scenario->sets[message->set].joins &&
+                    message->bytes[1] == ITEM_NAME && !is_leave(message) &&
+                    !world->scenario->sets[message->set].joins &&
                     world->scenario->cancel_chance == 0);
 }
 

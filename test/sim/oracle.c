@@ -40,36 +40,36 @@ static bool arithmetic_is_equal(const struct meta *a, const struct meta *b)
             !(a->postscale > b->postscale);
 }
 
-static bool keys_are_equal(const struct planner_item *a, const struct planner_item *b)
+static bool keys_are_equal(const struct planned *a, const struct planned *b)
 {
     return a->collective == b->collective && a->joined == b->joined &&
-            a->meta.root == b->meta.root && a->meta.group == b->meta.group &&
-            a->meta.space == b->meta.space &&
-            (!meta_reduces(a->collective) || arithmetic_is_equal(&a->meta, &b->meta));
+            a->meta->root == b->meta->root && a->meta->group == b->meta->group &&
+            a->meta->space == b->meta->space &&
+            (!meta_reduces(a->collective) || arithmetic_is_equal(a->meta, b->meta));
 }
 
 /* The i-th item against all before it, by the letter of planner.h. */
 static bool batch_is_allowed(const struct world *world, size_t i)
 {
     const struct planner_limits *limits = &world->scenario->limits;
-    const struct planner_item *item = &world->planned[i];
+    const struct planned *item = &world->planned[i];
     size_t total = item->bytes;
     bool shares = false;
 
     for (size_t j = 0; j < i; j++) {
-        const struct planner_item *other = &world->planned[j];
+        const struct planned *other = &world->planned[j];
         const bool same = other->batch == item->batch;
 
         if (same && !keys_are_equal(item, other)) {
             return false;
         }
-        if (!same && item->meta.group != 0 && keys_are_equal(item, other)) {
+        if (!same && item->meta->group != 0 && keys_are_equal(item, other)) {
             return false;
         }
         total += same ? other->bytes : 0;
         shares = shares || same;
     }
-    return !shares || item->meta.group != 0 ||
+    return !shares || item->meta->group != 0 ||
             (total <= limits->batch_bytes && item->bytes <= limits->tensor_bytes);
 }
 
@@ -100,18 +100,22 @@ static const struct meta *meta_of(
                         : outcome_meta(&member->negotiator.outbox, outcome);
 }
 
-/* Describes an outcome to the planner. */
-static struct planner_item item_of(
-        const struct sim_member *member, const struct outcome *outcome)
+static void plan(struct world *world, const struct sim_member *member,
+        const struct outcome *outcome, struct planned *item)
 {
     const struct meta *meta = meta_of(member, outcome);
     /* The rows that are reduced here are of no elements. */
     const bool has_rows = outcome->collective == TUTTI_REDUCESCATTER;
 
-    return (struct planner_item){ .collective = outcome->collective,
-        .meta = *meta,
+    *item = (struct planned){ .collective = outcome->collective,
+        .meta = meta,
         .bytes = has_rows ? 0 : (size_t)meta->count * tutti_dtype_size(meta->dtype),
         .joined = absent_number(outcome->joined) };
+    item->batch = planner_add(&world->planner, &world->scenario->limits,
+            item->collective, meta, item->bytes, item->joined);
+    if (item->batch == SIZE_MAX) {
+        world_fail(world, CHECK_BATCHES, "the planner has no memory");
+    }
 }
 
 /* Plans the outcomes [first, end), which are one log message. */
@@ -120,27 +124,19 @@ static void plan_log_message(
 {
     const struct outcome *outcomes = member->negotiator.outbox.outcomes;
     size_t count = 0;
-    size_t batches;
 
+    planner_begin(&world->planner);
     for (size_t i = first; i < end; i++) {
-        if (is_planned(&outcomes[i])) {
-            world->planned[count++] = item_of(member, &outcomes[i]);
+        world->batches[i] = 0;
+        if (!is_planned(&outcomes[i])) {
+            continue;
         }
-    }
-    if (!planner_plan(&world->planner, &world->scenario->limits, world->planned, count,
-                &batches)) {
-        world_fail(world, CHECK_BATCHES, "the planner has no memory");
-    }
-    for (size_t i = 0; i < count && member->member == 0; i++) {
-        if (!batch_is_allowed(world, i)) {
+        plan(world, member, &outcomes[i], &world->planned[count++]);
+        world->batches[i] = world->planned[count - 1].batch;
+        if (member->member == 0 && !batch_is_allowed(world, count - 1)) {
             world_fail(world, CHECK_BATCHES, "batch %zu breaks the rules",
-                    world->planned[i].batch);
+                    world->batches[i]);
         }
-    }
-    count = 0;
-    for (size_t i = first; i < end; i++) {
-        world->batches[i] =
-                is_planned(&outcomes[i]) ? world->planned[count++].batch : 0;
     }
 }
 
@@ -325,6 +321,30 @@ static void check_text(
     }
 }
 
+/* Those of all members are there, or none. */
+static void check_operands(struct world *world, const struct sim_member *member,
+        const struct outcome *outcome)
+{
+    const struct slot *slot = outcome->cookie;
+    const uint8_t *at = member->negotiator.outbox.operands.data + outcome->operands;
+
+    if (outcome->operand_len == 0) {
+        return;
+    }
+    for (int m = 0; m < world->scenario->sets[member->set].size; m++) {
+        const uint64_t operand = scenario_operand(world->scenario, slot->item, m);
+
+        if (outcome->operand_len != sizeof operand ||
+                memcmp(at + (size_t)m * sizeof operand, &operand, sizeof operand) !=
+                        0) {
+            world_fail(world, CHECK_OPERANDS,
+                    "\"%s\" (item %d) at member %d: that of member %d is not",
+                    text_of(world, slot->item), slot->item, slot->member, m);
+        }
+    }
+    world->operands++;
+}
+
 static void check_outcome(struct world *world, struct sim_member *member,
         const struct outcome *outcome, size_t batch)
 {
@@ -341,6 +361,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         .batch = batch };
     const bool join = slot->request.collective == META_JOIN && status == TUTTI_OK;
 
+    check_operands(world, member, outcome);
     check_fate(world, slot, status);
     if (join != (outcome->last >= 0) ||
             outcome->last >= world->scenario->sets[member->set].size) {
@@ -431,7 +452,6 @@ static void book(struct world *world, struct sim_member *member,
         check_outcome(world, member, outcome, batch);
     }
     slot->pending = false;
-    member->pending--;
     rank->pending--;
     rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
 }
@@ -507,14 +527,17 @@ static void check_bits(struct world *world, const struct sim_member *member)
 
     for (size_t w = 0; w < n->bits.words; w++) {
         const struct bits_word *word = bits_row(n, w);
-        uint64_t left = word->own | word->reported | (word->single ^ word->always);
+        uint64_t left = word->own | word->reported;
 
+        /* After a late cancellation the next round is collected member by member. */
+        left |= world->scenario->cancel_chance == 0 ? word->single ^ word->always : 0;
         for (int c = 0; c < children; c++) {
             const struct sim_member *child =
                     &world->members[member->set][n->tree.children[c]];
 
             left |= word->heard[c];
-            if (child->board.seen[w] == child->board.word_count) {
+            if (w < BITS_BOARD_WORDS &&
+                    child->board.seen[w] == child->board.word_count) {
                 left |= negotiator_seen(n, c, w) ^
                         bits_row(&child->negotiator, w)->shown;
             }

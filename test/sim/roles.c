@@ -36,6 +36,21 @@ bool scenario_has_board(const struct scenario *scenario, int set, int member)
     return (int)(hash_u64(scenario->seed, node) % 100) < s->boards;
 }
 
+uint64_t scenario_operand(const struct scenario *scenario, int item, int member)
+{
+    return hash_u64(scenario->seed, (uint64_t)item << 32 | (uint32_t)member);
+}
+
+bool scenario_has_operands(const struct sim_set *set)
+{
+    for (int m = 1; m < set->size; m++) {
+        if (tree_shape_parent(&set->shape, m) != 0 || set->nodes[m] == set->nodes[0]) {
+            return false;
+        }
+    }
+    return set->size > 1;
+}
+
 /* The sum of the hashes of the members, so that their order does not matter. */
 static void set_group(const struct scenario *scenario, const struct sim_call *call,
         enum role role, struct meta *meta)

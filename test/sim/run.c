@@ -44,15 +44,16 @@ static void count_numbers(const struct world *world, struct run_result *result)
     result->by_number = 0;
     result->by_name = 0;
     result->reused = 0;
+    result->operands = world->operands;
     for (int set = 0; set < world->scenario->set_count; set++) {
         const struct negotiator *negotiator = &world->members[set][0].negotiator;
-        const uint64_t given = negotiator->names.next_number - world->scenario->first_number;
+        const uint64_t given =
+                negotiator->names.next_number - world->scenario->first_number;
 
         result->by_number += negotiator->stats.by_number;
         result->by_name += negotiator->stats.by_name;
-        result->reused += given > negotiator->bits.places
-                ? given - negotiator->bits.places
-                : 0;
+        result->reused +=
+                given > negotiator->bits.places ? given - negotiator->bits.places : 0;
     }
 }
 

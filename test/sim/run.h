@@ -14,6 +14,7 @@ struct run_result {
     int ranks;
     enum sim_mode mode;
     uint64_t by_number, by_name; /* announcements of coordinators */
+    uint64_t operands; /* outcomes that came with those of all members */
     uint64_t reused; /* places that got another number */
 };
 

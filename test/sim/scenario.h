@@ -188,6 +188,10 @@ struct meta scenario_meta(const struct scenario *scenario, const struct sim_item
         enum role role, int64_t dims[SIM_DIMS]);
 /** True when a member and its node's other members see each other's words. */
 bool scenario_has_board(const struct scenario *scenario, int set, int member);
+/** What a member gives to the reduction of an item. */
+uint64_t scenario_operand(const struct scenario *scenario, int item, int member);
+/** True when operands may travel with announcements: all talk to the coordinator, by messages. */
+bool scenario_has_operands(const struct sim_set *set);
 /** Numbers that a member's request has room for. */
 size_t scenario_numbers(const struct scenario *scenario, const struct sim_name *name);
 /** Adds the row counts of a member to the metadata, behind its shape. */

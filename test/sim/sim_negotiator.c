@@ -88,6 +88,7 @@ static int run_share(const struct options *options, int job)
         sum.digest.actions = hash_u64(sum.digest.actions, result.digest.actions);
         sum.by_number += result.by_number;
         sum.by_name += result.by_name;
+        sum.operands += result.operands;
         sum.reused += result.reused;
         runs[result.mode]++;
         most_ranks = result.ranks > most_ranks ? result.ranks : most_ranks;
@@ -101,8 +102,9 @@ static int run_share(const struct options *options, int job)
         (void)printf(" %s %" PRIu64, scenario_mode_name((enum sim_mode)m), runs[m]);
     }
     (void)printf("; announced by number %" PRIu64 ", by name %" PRIu64
-                 "; places used again %" PRIu64 "; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
-            sum.by_number, sum.by_name, sum.reused, sum.digest.decisions,
+                 "; with operands %" PRIu64 "; places used again %" PRIu64
+                 "; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
+            sum.by_number, sum.by_name, sum.operands, sum.reused, sum.digest.decisions,
             sum.digest.actions);
     return failures;
 }

@@ -7,6 +7,17 @@
 
 /* ----------------------------------------------------------------- set-up */
 
+/* Of every other name, and then nearly always. */
+static size_t give_operand(
+        void *user, const struct request *request, const void **bytes)
+{
+    const struct slot *slot = request->cookie;
+
+    (void)user;
+    *bytes = &slot->operand;
+    return request->hash % 2 == 0 && slot->operand % 8 != 0 ? sizeof slot->operand : 0;
+}
+
 static void create_member(struct world *world, int set, int member)
 {
     const struct scenario *s = world->scenario;
@@ -19,7 +30,8 @@ static void create_member(struct world *world, int set, int member)
         .row_count_bytes_max = s->row_count_bytes_max,
         .stall_ns = s->stall_ns,
         .stall_fail_ns = s->stall_fail_ns,
-        .board = scenario_has_board(s, set, member) };
+        .board = scenario_has_board(s, set, member),
+        .operand = scenario_has_operands(&s->sets[set]) ? give_operand : NULL };
 
     m->set = set;
     m->member = member;
@@ -190,7 +202,7 @@ static void submit_item(
         .meta = scenario_meta(s, it, role, slot->numbers),
         .cookie = slot };
     scenario_row_counts(s, it, slot->member, &slot->request.meta, slot->numbers);
-    member->pending++;
+    slot->operand = scenario_operand(s, item, slot->member);
     world->ranks[member->rank].pending++;
     world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;
     world_log(world, "rank %d submits %s \"%s\" in set %d, item %d", member->rank,
@@ -314,10 +326,8 @@ static void log_action(struct world *world, struct sim_member *member,
         board_log(member, bytes, action->len);
         return;
     }
-    for (int c = 0; c < tree->child_count; c++) {
-        if (tree->near[c]) {
-            send_to(world, member, tree->children[c], bytes, action->len);
-        }
+    for (int c = 0; c < tree->near_count; c++) {
+        send_to(world, member, tree->near[c], bytes, action->len);
     }
 }
 
@@ -347,8 +357,6 @@ static void run_actions(struct world *world, struct sim_member *member)
             break;
         case ACTION_STALL:
             take_report(world, member, (const char *)bytes, action->len);
-            break;
-        case ACTION_NOTE:
             break;
         case ACTION_LOG:
             log_action(world, member, action, bytes);

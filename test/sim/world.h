@@ -30,6 +30,7 @@ enum check {
     CHECK_STALL, /* a stall report is wrong or missing                        */
     CHECK_BOUNDS, /* tables are not as small as they should be                 */
     CHECK_INJECTION, /* a repeated message went unnoticed                         */
+    CHECK_OPERANDS, /* what came with announcements is not what was sent */
     CHECK_ORDER, /* device batches are launched in different orders, or too early */
     CHECK_COUNT
 };
@@ -42,6 +43,7 @@ struct slot {
     enum role role;
     struct request request; /* given to the negotiator                            */
     int64_t *numbers; /* shape and row counts of the request; owned              */
+    uint64_t operand;
 };
 
 /** A word that a member wrote to its board. */
@@ -72,7 +74,6 @@ struct sim_member {
     int set, member, rank;
     struct board board;
     int ring_read; /* of its parent's log messages */
-    int pending; /* submissions in flight */
     bool dirty; /* had an event since its last turn */
     int applied; /* entries of the oracle's log seen so far */
 };
@@ -107,6 +108,15 @@ struct set_log {
     int count;
 };
 
+/** What the planner is told of an outcome, and says. */
+struct planned {
+    int collective;
+    const struct meta *meta;
+    size_t bytes;
+    uint64_t joined;
+    size_t batch;
+};
+
 /** How an item ended, at whichever member it ended first. */
 struct item_fate {
     bool ended;
@@ -130,7 +140,7 @@ struct world {
     struct item_fate *fates; /* [item]                                   */
     struct set_log logs[SIM_SETS_MAX];
     struct planner planner;
-    struct planner_item *planned; /* scratch of the oracle; owned             */
+    struct planned *planned; /* scratch of the oracle; owned             */
     size_t *batches; /* [outcomes of a drain]; owned             */
     size_t planned_capacity;
 
@@ -138,6 +148,7 @@ struct world {
     bool killed; /* a rank is dead: others may wait for ever                  */
     int64_t events;
     struct digest digest;
+    uint64_t operands; /* outcomes that came with those of all members */
     int ticks_left; /* so that ranks that wait for a dead one come to rest       */
     int64_t meddle_at; /* event at which a rank dies or a message is damaged       */
     bool stop;

@@ -46,8 +46,7 @@ static void begin(struct pair *p, int tensor, int round)
 
 static void end_all(struct pair *p, int round)
 {
-    EXPECT_OK(p->c,
-            tutti_wait_all(p->t, TENSORS, p->requests, TUTTI_FOREVER, NULL));
+    EXPECT_OK(p->c, tutti_wait_all(p->t, TENSORS, p->requests, TUTTI_FOREVER, NULL));
     for (int i = 0; i < TENSORS; i++) {
         EXPECT(p->c, p->values[i] == (p->c->size + 1) * (round + i));
     }

@@ -98,7 +98,7 @@ static tutti_status tell(tutti_reducer *reducer)
     uint64_t(*of_param)[2] = reducer->digests + world;
     size_t first = 0, used = 0;
     int most = 0;
-    char odd[128] = "", text[sizeof reducer->error_text];
+    char odd[112] = "", text[sizeof reducer->error_text];
 
     for (int r = 1; r < world; r++) {
         most = count_like(reducer, r) > count_like(reducer, most) ? r : most;

@@ -206,8 +206,7 @@ size_t kernel_parameter_bytes(int driver_version)
 
 static uint32_t grid_of(uint64_t pieces_of_work, const struct kernel_target *target)
 {
-    const uint64_t most = (uint64_t)(target->sm_count > 0 ? target->sm_count : 1) *
-            KERNEL_BLOCKS_PER_SM;
+    const uint64_t most = (uint64_t)target->sm_count * KERNEL_BLOCKS_PER_SM;
 
     return (uint32_t)(pieces_of_work < most ? pieces_of_work : most);
 }

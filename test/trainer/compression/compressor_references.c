@@ -148,7 +148,7 @@ struct test_case {
 static void run(tutti *t, void *user)
 {
     struct test_case *now = user;
-    tutti_compression_settings settings;
+    tutti_compression_settings settings = { 0 };
     tutti_compressor compressor = tutti_compressor_with(now->compressor, &settings);
     tutti_param params[PARAMS];
     tutti_reducer *reducer = NULL;

@@ -152,9 +152,8 @@ static void take_outcomes(struct scene *scene, int rank)
         const struct outcome *outcome = &n->outbox.outcomes[i];
         struct scene_end *end = &scene->ends[scene->end_count++ % SCENE_ENDS_MAX];
 
-        *end = (struct scene_end){
-            .rank = rank, .name = outcome->cookie != NULL ? outcome->cookie : "without"
-        };
+        *end = (struct scene_end){ .rank = rank,
+            .name = outcome->cookie != NULL ? outcome->cookie : "without" };
         if (outcome->error != NULL) {
             end->status = outcome->error->status;
             memcpy(end->text, outcome->error->text, sizeof end->text);

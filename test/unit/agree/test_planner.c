@@ -39,8 +39,8 @@ static void expect(const struct planner_limits *with, const struct item *items,
 
     planner_begin(&planner);
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(planner_add(&planner, with, items[i].collective, &items[i].meta,
-                                 items[i].bytes, items[i].joined),
+        assert_int_equal(planner_add(&planner, with, items[i].collective,
+                                 &items[i].meta, items[i].bytes, items[i].joined),
                 batches[i]);
         most = batches[i] > most ? batches[i] : most;
     }

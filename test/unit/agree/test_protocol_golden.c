@@ -93,12 +93,10 @@ static const struct golden_case cases[] = {
                     NO_GROUP "00;" },
     /* one row count of 7: zigzag 14; not in the log */
     { 4, 10,
-            "s3r 3>1: 01 03 03 07 0178" META_5
-            "0000000000000000 00 00 00 01 0e 00; r"
+            "s3r 3>1: 01 03 03 07 0178" META_5 "0000000000000000 00 00 00 01 0e 00; r"
             " s1r p2r s0r 0>1: 02 0000000000000000 11 07 0178" META_5 NO_GROUP "00;" },
     /* the coordinator waits: what is held is passed on */
-    { 4, 10,
-            "ax ax p1x s0x t0 0>1: 08; m2 1>3: 08; m1 1>0: 01 02 01 01 01;" },
+    { 4, 10, "ax ax p1x s0x t0 0>1: 08; m2 1>3: 08; m1 1>0: 01 02 01 01 01;" },
     /* operand of number 1, 2 bytes; operands of number 1, 6 bytes, of three ranks */
     { 3, 10,
             "ax ax o s1x 1>0: 01 08 01 02 aabb; m1 p2x s0x"
@@ -217,8 +215,7 @@ static void act(struct scene *s, const char *word)
 UNIT_TEST(test_every_message_has_these_bytes)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct scene *s =
-                scene_begin(SCENE_MESSAGES, cases[i].ranks, cases[i].numbers);
+        struct scene *s = scene_begin(SCENE_MESSAGES, cases[i].ranks, cases[i].numbers);
 
         for (const char *word = cases[i].script; *word != '\0';) {
             if (word[1] == '>') {

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "test/unit/unit.h"
@@ -126,6 +127,25 @@ TEST(test_an_unbound_process_asks_the_machine)
     load.allowed = 1000000;
     assert_true(cpu_load_has_free(&load, load.interval_ns + 1));
     assert_in_range(cpu_load_idle(&load, load.interval_ns + 1), 900000, 999999);
+    cpu_load_fini(&load);
+}
+
+/* The time that a yield took is the test's: it says that it began long ago, or not yet. */
+TEST(test_dear_yields_are_left_out_for_a_while)
+{
+    const int64_t long_ns = INT64_C(20000000000);
+    struct cpu_load load;
+    int64_t resumes_ns;
+
+    cpu_load_init(&load);
+    assert_true(cpu_load_yield(&load, clock_ns() + long_ns));
+    assert_true(cpu_load_yield(&load, clock_ns() + long_ns));
+    assert_true(cpu_load_yield(&load, clock_ns() - long_ns));
+    resumes_ns = load.no_yield_ns;
+    assert_true(resumes_ns > clock_ns() + long_ns);
+    assert_false(cpu_load_yield(&load, resumes_ns - 1));
+    assert_int_equal(load.no_yield_ns, resumes_ns);
+    assert_true(cpu_load_yield(&load, resumes_ns));
     cpu_load_fini(&load);
 }
 

@@ -31,15 +31,15 @@ static void open_for(const struct board *board, const struct op_set *set)
     ASSERT_OK(board->open(board->state, set));
 }
 
-static void show(
-        const struct board *board, const struct op_set *set, size_t index, uint64_t word)
+static void show(const struct board *board, const struct op_set *set, size_t index,
+        uint64_t word)
 {
     board->show(board->state, set, index, word);
 }
 
 /* A member shows a word, and nothing else. */
-static void assert_shows(const struct board *board, const struct op_set *set, int member,
-        size_t index, uint64_t word)
+static void assert_shows(const struct board *board, const struct op_set *set,
+        int member, size_t index, uint64_t word)
 {
     uint64_t words[BOARD_WORDS];
 
@@ -158,7 +158,8 @@ BOTH_TEST(test_all_sets_there_can_be)
 /* ------------------------------------------------------------------- the ring */
 
 /* The bytes of a message say its number and its set. */
-static void fill(uint8_t *bytes, size_t len, const struct op_set *set, uint64_t sequence)
+static void fill(
+        uint8_t *bytes, size_t len, const struct op_set *set, uint64_t sequence)
 {
     memset(bytes, (int)(sequence * 7 + set->id), len);
 }
@@ -174,7 +175,8 @@ static bool send(const struct board *board, const struct op_set *set, uint64_t s
 }
 
 /* Reads message number `sequence` of member 0; it is whole. @return its length */
-static size_t take(const struct board *board, const struct op_set *set, uint64_t sequence)
+static size_t take(
+        const struct board *board, const struct op_set *set, uint64_t sequence)
 {
     uint8_t bytes[BOARD_MESSAGE_BYTES];
     uint8_t wanted[BOARD_MESSAGE_BYTES];
@@ -383,7 +385,8 @@ struct speaker {
     const struct board *board;
     int rank;
     _Atomic int *rounds; /* how far both are */
-    _Atomic bool *wrong; /* what was read was not what was written before it: both end */
+    _Atomic bool
+            *wrong; /* what was read was not what was written before it: both end */
 };
 
 /* Waits until the other has come as far. */
@@ -418,7 +421,7 @@ static void write_one(
         words[i] = mark_of(set, sequence);
     }
     while (!board->write(board->state, set, readers, 1, sequence, words,
-            length_of(sequence)) &&
+                   length_of(sequence)) &&
             !atomic_load(speaker->wrong)) {
         (void)sched_yield();
     }

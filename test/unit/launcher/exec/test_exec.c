@@ -1,10 +1,14 @@
 /*
  * What a supervisor does with a rank's output, and how it knows how the rank has ended.
  */
+#include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "launcher/arguments.h"
 #include "launcher/exec/lines.h"
@@ -202,6 +206,47 @@ UNIT_CASES(test_stats_of_processes, "stat")
     if (process_parse(&process, in)) {
         (void)sprintf(out, "%d %d %c%s", process.pid, process.parent, process.state,
                 process.is_ending ? " ending" : "");
+    }
+}
+
+/* The marks of other jobs may contain ours, and be contained. */
+UNIT_TEST(test_the_marked_alone_are_killed)
+{
+    static const char *const marks[][2] = { { "", "1" }, { "", "12" }, { "X", "1" },
+        { "", "" } };
+    enum {
+        COUNT = sizeof marks / sizeof marks[0]
+    };
+    char first[] = "A=1";
+    char mark[COUNT][32];
+    pid_t pids[COUNT];
+    int ends[COUNT];
+    size_t killed;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        char *const environment[] = { first, mark[i], NULL };
+
+        (void)snprintf(mark[i], sizeof mark[i], "%sJOB=%d.%s", marks[i][0], getpid(),
+                marks[i][1]);
+        assert_int_equal(posix_spawnp(&pids[i], "sleep", NULL, NULL,
+                                 cases_words("sleep 1000"), environment),
+                0);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        char text[128];
+
+        while (process_read(pids[i], "environ", text, sizeof text) == 0) {
+            (void)sched_yield(); /* its program begins */
+        }
+    }
+    killed = procs_kill_marked(mark[0]);
+    for (size_t i = 0; i < COUNT; i++) {
+        (void)kill(pids[i], SIGTERM);
+        assert_int_equal(waitpid(pids[i], &ends[i], 0), pids[i]);
+    }
+    assert_int_equal(killed, 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(WTERMSIG(ends[i]), i == 0 ? SIGKILL : SIGTERM);
     }
 }
 

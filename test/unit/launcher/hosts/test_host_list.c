@@ -97,6 +97,33 @@ UNIT_TEST(test_entries_without_a_number_stand_for_as_many_slots_as_is_said)
     host_list_fini(&list);
 }
 
+UNIT_TEST(test_names_are_not_cut)
+{
+    static const char *const forms[][2] = { { "", "" }, { "[", "]" }, { "", "[1]" },
+        { "x[1]", "" } };
+
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct host_list list = { .hosts = NULL };
+        struct arguments names = { .items = NULL };
+        char text[HOST_NAME_LIMIT + 8];
+
+        (void)snprintf(text, sizeof text, "%s%0*d%s", forms[i][0], HOST_NAME_LIMIT, 0,
+                forms[i][1]);
+        assert_int_equal(i < 2 ? host_list_parse(&list, text)
+                               : slurm_hosts(&names, text, "LIST"),
+                TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), "is too long"));
+        arguments_fini(&names);
+    }
+}
+
+UNIT_TEST(test_a_folder_is_no_hostfile)
+{
+    struct host_list list = { .hosts = NULL };
+
+    assert_int_equal(host_list_read(&list, "."), TUTTI_ERR_SYSTEM);
+}
+
 UNIT_CASES(test_hosts_of_slurm, "hosts of Slurm")
 {
     struct arguments names = { .items = NULL };
