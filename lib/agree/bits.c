@@ -196,28 +196,36 @@ void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t cou
     }
 }
 
+/* All that is noted of a word. */
+static uint64_t noted(const struct negotiator *negotiator, const struct bits_word *word)
+{
+    uint64_t any = word->own | word->reported | word->single | word->always;
+
+    for (int c = 0; c < negotiator->tree.child_count; c++) {
+        any |= word->heard[c];
+    }
+    return any;
+}
+
 /* Marks of numbers that nobody has would never be taken away. */
+static bool place_is_valid(const struct negotiator *negotiator, size_t place)
+{
+    const struct bits_word *word = bits_row(negotiator, place / 64);
+    const struct tensor_state *tensor = negotiator->bits.at[place].tensor;
+    const uint64_t bit = UINT64_C(1) << place % 64;
+
+    if (tensor == NULL) {
+        return (noted(negotiator, word) & bit) == 0;
+    }
+    return tensor_by_number(negotiator, tensor->number) == tensor &&
+            ((word->own & bit) == 0 || tensor->own.by_number);
+}
+
 bool bits_are_valid(const struct negotiator *negotiator)
 {
-    for (size_t w = 0; w < negotiator->bits.words; w++) {
-        const struct bits_word *word = bits_row(negotiator, w);
-        uint64_t any = word->own | word->reported | word->single | word->always;
-
-        for (int c = 0; c < negotiator->tree.child_count; c++) {
-            any |= word->heard[c];
-        }
-        for (int b = 0; b < 64; b++) {
-            const struct tensor_state *tensor =
-                    negotiator->bits.at[64 * w + (size_t)b].tensor;
-            const uint64_t bit = UINT64_C(1) << b;
-
-            if (tensor == NULL
-                            ? (any & bit) != 0
-                            : tensor_by_number(negotiator, tensor->number) != tensor ||
-                                    ((word->own & bit) != 0 &&
-                                            !tensor->own.by_number)) {
-                return false;
-            }
+    for (size_t p = 0; p < 64 * negotiator->bits.words; p++) {
+        if (!place_is_valid(negotiator, p)) {
+            return false;
         }
     }
     return true;

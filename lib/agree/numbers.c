@@ -206,30 +206,39 @@ tutti_status negotiator_shown(
     return receive_word(negotiator, child, index, numbers);
 }
 
+/* Which of numbers in a row, whose places are of one word, are live. */
+static uint64_t live_numbers(
+        const struct negotiator *negotiator, uint64_t first, uint64_t count)
+{
+    const struct bits *bits = &negotiator->bits;
+    const uint64_t place = first % bits->places;
+    uint64_t numbers = 0;
+
+    if (place / 64 >= bits->words) {
+        return 0;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const struct tensor_state *tensor = bits->at[place + i].tensor;
+
+        numbers |= (uint64_t)(tensor != NULL && tensor->number == first + i)
+                << (place % 64 + i);
+    }
+    return numbers & bits_row(negotiator, (size_t)(place / 64))->live;
+}
+
 tutti_status numbers_receive_run(
         struct negotiator *negotiator, int child, uint64_t first, uint64_t count)
 {
-    const struct bits *bits = &negotiator->bits;
+    const uint64_t places = negotiator->bits.places;
     tutti_status status = TUTTI_OK;
 
     while (count > 0 && status == TUTTI_OK) {
-        const uint64_t place = first % bits->places;
-        const uint64_t run =
-                size_min(count, size_min(64 - place % 64, bits->places - place));
-        uint64_t numbers = 0;
+        const uint64_t place = first % places;
+        const uint64_t run = size_min(count, size_min(64 - place % 64, places - place));
+        const uint64_t numbers = live_numbers(negotiator, first, run);
 
-        if (place / 64 < bits->words) {
-            for (uint64_t i = 0; i < run; i++) {
-                const struct tensor_state *tensor = bits->at[place + i].tensor;
-
-                numbers |= (uint64_t)(tensor != NULL && tensor->number == first + i)
-                        << i;
-            }
-            numbers = (numbers << (place % 64)) &
-                    bits_row(negotiator, (size_t)(place / 64))->live;
-            if (numbers != 0) {
-                status = receive_word(negotiator, child, (size_t)(place / 64), numbers);
-            }
+        if (numbers != 0) {
+            status = receive_word(negotiator, child, (size_t)(place / 64), numbers);
         }
         first += run;
         count -= run;
@@ -281,28 +290,31 @@ tutti_status numbers_single(struct negotiator *negotiator, struct tensor_state *
             : status;
 }
 
+/* What a word notes of announcements, which is to be handed over. */
+static uint64_t announced(const struct negotiator *negotiator, size_t index)
+{
+    const struct bits_word *word = bits_row(negotiator, index);
+    uint64_t any = word->own;
+
+    for (int c = 0; c < negotiator->tree.child_count; c++) {
+        any |= word->heard[c];
+    }
+    return any;
+}
+
 tutti_status numbers_single_all(struct negotiator *negotiator)
 {
-    const struct tree *tree = &negotiator->tree;
+    tutti_status status = TUTTI_OK;
 
     for (size_t w = 0; w < negotiator->bits.words; w++) {
-        const struct bits_word *word = bits_row(negotiator, w);
-        uint64_t any = word->own;
+        for (uint64_t left = announced(negotiator, w); left != 0 && status == TUTTI_OK;
+                left &= left - 1) {
+            const size_t place = 64 * w + (size_t)__builtin_ctzll(left);
 
-        for (int c = 0; c < tree->child_count; c++) {
-            any |= word->heard[c];
-        }
-        for (; any != 0; any &= any - 1) {
-            const size_t place = 64 * w + (size_t)__builtin_ctzll(any);
-            const tutti_status status =
-                    numbers_single(negotiator, negotiator->bits.at[place].tensor);
-
-            if (status != TUTTI_OK) {
-                return status;
-            }
+            status = numbers_single(negotiator, negotiator->bits.at[place].tensor);
         }
     }
-    return TUTTI_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------- the flush */
@@ -380,7 +392,7 @@ static void decide_number(struct negotiator *negotiator, struct tensor_state *te
     const void *bytes = NULL;
 
     if (operands != NULL && operands->count + 1 == negotiator->config.size &&
-            operand_of(negotiator, tensor, &bytes) == operands->len &&
+            operand_of(negotiator, tensor, &bytes) == operands->len && bytes != NULL &&
             negotiator->outbox.down.len +
                             operands->len * (size_t)negotiator->config.size <=
                     NEGOTIATOR_OPERAND_BYTES) {

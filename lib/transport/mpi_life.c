@@ -52,6 +52,7 @@ static struct {
     bool has_failed; /* one of them */
     bool has_world;
     MPI_Comm world; /* see mpi_life_meet_on() */
+    int meeting[2]; /* of meet(), which may return before MPI lets it go */
     bool ignores_pipes; /* see ignore_pipes() */
     struct forkmark mark; /* of the process that used it first */
 } life = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -239,13 +240,19 @@ static int64_t meet_until(int64_t since, tutti_status looked)
     return since + (looked == TUTTI_OK ? MEET_NS : MEET_WARNED_NS);
 }
 
-/* Where nobody waits for a rank that does not come; MPI_Finalize does. */
+/*
+ * Where nobody waits for a rank that does not come; MPI_Finalize does. With the messages by which
+ * ranks met at their start (transport_mpi_job_agree()), not with a barrier, whose first message to
+ * a rank would open a connection: in MPI_Finalize MPICH over UCX waits until that is complete, for
+ * which it needs the other rank, which may sleep by then.
+ */
 static tutti_status meet(tutti_status (*look)(void *user), void *user)
 {
     const int64_t since = clock_ns();
     MPI_Request request;
     int done = 0;
-    int code = MPI_Ibarrier(life.world, &request);
+    int code = MPI_Iallreduce(
+            MPI_IN_PLACE, life.meeting, 1, MPI_2INT, MPI_MINLOC, life.world, &request);
 
     while (code == MPI_SUCCESS) {
         tutti_status looked;

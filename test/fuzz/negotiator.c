@@ -26,6 +26,14 @@ enum act {
     ACT_TICK
 };
 
+/* What a scene is like: the first byte of the script. */
+enum way {
+    WAY_MESSAGES,
+    WAY_BOARD,
+    WAY_OPERANDS, /* messages, with operands; all are children of the coordinator */
+    WAYS
+};
+
 struct play {
     struct scene scene;
     bool is_pending[RANKS][REQUESTS];
@@ -60,6 +68,13 @@ static struct request make_request(int which)
     return request;
 }
 
+static size_t operand_of(void *user, const struct request *request, const void **bytes)
+{
+    (void)user;
+    *bytes = request->name;
+    return request->meta.group == 0 && request->collective == TUTTI_ALLREDUCE ? 1 : 0;
+}
+
 /* A rank may submit again what has ended. */
 static void note_ends(struct play *play)
 {
@@ -91,7 +106,7 @@ static tutti_status submit(struct play *play, int rank, int which)
 
 static tutti_status make_up(struct scene *scene, int to, struct fuzz_input *input)
 {
-    const int from = (to + 1 + fuzz_byte(input) % (RANKS - 1)) % RANKS;
+    const int from = (to + 1 + fuzz_byte(input) % (scene->size - 1)) % scene->size;
     size_t len;
     uint8_t *bytes = fuzz_bytes(input, fuzz_byte(input) % MESSAGE_MAX, &len);
     tutti_status status =
@@ -118,7 +133,7 @@ static tutti_status act(struct play *play, struct fuzz_input *input)
 {
     struct scene *scene = &play->scene;
     const uint8_t what = fuzz_byte(input);
-    const int rank = what >> 3 & 3;
+    const int rank = (what >> 3 & 3) % scene->size;
     struct scene_message *oldest = scene->first;
     tutti_status status;
     uint8_t at;
@@ -158,11 +173,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct play play;
     struct fuzz_input input = { data, size };
-    const enum scene_way way = (enum scene_way)(fuzz_byte(&input) % SCENE_WAYS);
+    const int way = fuzz_byte(&input) % WAYS;
+    const int ranks = way == WAY_OPERANDS ? RANKS - 1 : RANKS;
     tutti_status status = TUTTI_OK;
 
     play = (struct play){ .seen = 0 };
-    REQUIRE(scene_init(&play.scene, way, RANKS, 2));
+    REQUIRE(scene_init(
+            &play.scene, way == WAY_BOARD ? SCENE_BOARD : SCENE_MESSAGES, ranks, 2));
+    for (int r = 0; r < ranks && way == WAY_OPERANDS; r++) {
+        play.scene.ranks[r].config.operand = operand_of;
+    }
     for (int i = 0; i < ACTS_MAX && input.size > 0 && status == TUTTI_OK; i++) {
         status = act(&play, &input);
         note_ends(&play);

@@ -462,7 +462,6 @@ static void *write_all(void *user)
             write_one(speaker, &set, i);
         }
     }
-    meet(speaker, SETS + 1);
     return NULL;
 }
 
@@ -486,6 +485,21 @@ static void read_next(
     }
 }
 
+/* Looks at the last messages of the set again, until the other has left it. */
+static void look_back(const struct speaker *speaker, const struct op_set *set)
+{
+    uint64_t words[4];
+    bool is_there = true;
+
+    while (is_there && !atomic_load(speaker->wrong)) {
+        is_there = speaker->board->shown(speaker->board->state, set, 0, words, 4);
+        require(speaker, !is_there || words[3] == 0 || words[3] >> 32 == set->id);
+        for (uint64_t i = MESSAGES - SHM_BOARD_CELLS; i < MESSAGES; i++) {
+            (void)read_one(speaker, set, i);
+        }
+    }
+}
+
 static void *read_all(void *user)
 {
     const struct speaker *speaker = user;
@@ -498,13 +512,11 @@ static void *read_all(void *user)
         for (uint64_t i = 0; i < MESSAGES; i++) {
             read_next(speaker, &set, i);
         }
-        /* Looks at the set again while the other leaves it. */
-        atomic_store(&speaker->rounds[1], (int)id + 1);
-        for (uint64_t i = MESSAGES - SHM_BOARD_CELLS; i < MESSAGES; i++) {
-            (void)read_one(speaker, &set, i);
+        if (id < SETS) {
+            atomic_store(&speaker->rounds[1], (int)id + 1);
+            look_back(speaker, &set);
         }
     }
-    meet(speaker, SETS + 1);
     return NULL;
 }
 
