@@ -240,15 +240,9 @@ static int64_t meet_until(int64_t since, tutti_status looked)
     return since + (looked == TUTTI_OK ? MEET_NS : MEET_WARNED_NS);
 }
 
-/*
- * Where nobody waits for a rank that does not come; MPI_Finalize does. With the messages by which
- * ranks met at their start (transport_mpi_job_agree()), not with a barrier, whose first message to
- * a rank would open a connection: in MPI_Finalize MPICH over UCX waits until that is complete, for
- * which it needs the other rank, which may sleep by then.
- */
-static tutti_status meet(tutti_status (*look)(void *user), void *user)
+static tutti_status meet_once(
+        tutti_status (*look)(void *user), void *user, int64_t since)
 {
-    const int64_t since = clock_ns();
     MPI_Request request;
     int done = 0;
     int code = MPI_Iallreduce(
@@ -271,6 +265,21 @@ static tutti_status meet(tutti_status (*look)(void *user), void *user)
         clock_pause(since, NAP_NS);
     }
     return transport_mpi_error(code, "waiting for all ranks before MPI_Finalize");
+}
+
+/*
+ * Where nobody waits for a rank that does not come; MPI_Finalize does. With the messages by which
+ * ranks met at their start (transport_mpi_job_agree()), not with a barrier, whose first message to
+ * a rank would open a connection: in MPI_Finalize MPICH over UCX waits until that is complete, for
+ * which it needs the other rank, which may sleep by then. Twice: a rank that comes when the others
+ * have given up finds their part of the first meeting, and not of the second.
+ */
+static tutti_status meet(tutti_status (*look)(void *user), void *user)
+{
+    const int64_t since = clock_ns();
+    const tutti_status status = meet_once(look, user, since);
+
+    return status == TUTTI_OK ? meet_once(look, user, since) : status;
 }
 
 static tutti_status end_locked(tutti_status (*look)(void *user), void *user)
