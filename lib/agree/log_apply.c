@@ -74,13 +74,13 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
 
-/* What this rank gives to a tensor that it has announced; 0: nothing. */
-static size_t operand_length(const struct negotiator *negotiator, uint64_t number)
+/* What this rank gives to a tensor, if it has announced it; 0: nothing. */
+static size_t operand_length(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const struct tensor_state *tensor = tensor_by_number(negotiator, number);
     const void *bytes;
 
-    return negotiator->config.operand != NULL && tensor != NULL && tensor->own.pending
+    return negotiator->config.operand != NULL && tensor->own.pending
             ? negotiator->config.operand(
                       negotiator->config.user, tensor->own.local, &bytes)
             : 0;
@@ -99,11 +99,11 @@ static tutti_status apply_operands(
     struct outcome *outcome;
     tutti_status status;
 
-    if (!wire_ok(in) || len == 0 || len != size * operand_length(negotiator, number)) {
-        return corrupt("malformed operands");
-    }
-    if (tensor == NULL) {
+    if (wire_ok(in) && tensor == NULL) {
         return unknown_number();
+    }
+    if (!wire_ok(in) || len == 0 || len != size * operand_length(negotiator, tensor)) {
+        return corrupt("malformed operands");
     }
     negotiator->log.length++;
     bits_end_rounds(negotiator, number, 1);

@@ -2,8 +2,7 @@
  * The negotiator: ranks agree, within one process set, on which tensors all of them have
  * submitted. A pure state machine: events in, actions and outcomes out; no clock, no I/O, and
  * no locks but one of its caller's around the table of names. The library and the simulator run
- * the same object file. How it
- * works, and what each file does: docs/design/negotiation.md.
+ * the same object file. How it works, and what each file does: docs/design/negotiation.md.
  *
  * In short: a rank announces a tensor to its parent in the set's tree (tree.h), by name at
  * first, then by a number that the coordinator (set rank 0) assigns. When all members have
@@ -15,7 +14,7 @@
  * rank that receives an entry has work in flight and is awake to read it. A rank with
  * nothing submitted has no duties.
  *
- *   up the tree     bits.c, announce.c, held.c      at the coordinator  tally.c, decide.c,
+ *   up the tree     numbers.c, announce.c, held.c   at the coordinator  tally.c, decide.c,
  *   down the tree   log_apply.c                                         log_append.c, groups.c
  *   joined, left    joined.c
  *   names, numbers  names.c, tensor_state.h         stall reports       stall.c

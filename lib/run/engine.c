@@ -229,7 +229,6 @@ static tutti_status settle(struct tutti *t)
                 set->negotiator.names.active.first != NULL) {
             status = messages_read_board(t, set);
         }
-
         if (status != TUTTI_OK) {
             return status;
         }
