@@ -42,12 +42,35 @@ struct bits_spot bits_spot_of(
 
 /* -------------------------------------------------------------------- numbers */
 
+static bool reserve_places(struct negotiator *negotiator, size_t words)
+{
+    struct bits *bits = &negotiator->bits;
+    const size_t more = 64 * (words - bits->words);
+    struct tensor_state **at = mem_resize(bits->at, 64 * words, sizeof *at);
+    uint64_t *free_since;
+
+    if (at == NULL) {
+        return false;
+    }
+    bits->at = at;
+    memset(&at[64 * bits->words], 0, more * sizeof *at);
+    if (!is_coordinator(negotiator)) {
+        return true;
+    }
+    free_since = mem_resize(bits->free_since, 64 * words, sizeof *free_since);
+    if (free_since == NULL) {
+        return false;
+    }
+    bits->free_since = free_since;
+    memset(&free_since[64 * bits->words], 0, more * sizeof *free_since);
+    return true;
+}
+
 static bool reserve(struct negotiator *negotiator, uint64_t place)
 {
     struct bits *bits = &negotiator->bits;
     const size_t most = (size_t)((bits->places + 63) / 64);
     size_t wanted = bits->words;
-    struct bits_place *at;
     struct bits_word *rows;
 
     while (wanted <= place / 64) {
@@ -57,17 +80,14 @@ static bool reserve(struct negotiator *negotiator, uint64_t place)
     if (wanted == bits->words) {
         return true;
     }
-    at = mem_resize(bits->at, 64 * wanted, sizeof *at);
-    if (at == NULL) {
+    if (!reserve_places(negotiator, wanted)) {
         return false;
     }
-    bits->at = at;
     rows = mem_resize(bits->rows, wanted, row_size(negotiator));
     if (rows == NULL) {
         return false;
     }
     bits->rows = rows;
-    memset(&at[64 * bits->words], 0, 64 * (wanted - bits->words) * sizeof *at);
     memset(bits_row(negotiator, bits->words), 0,
             (wanted - bits->words) * row_size(negotiator));
     bits->words = wanted;
@@ -85,7 +105,7 @@ struct tensor_state *tensor_by_number(
         return NULL;
     }
     place = place_of(negotiator, number);
-    tensor = place < 64 * bits->words ? bits->at[place].tensor : NULL;
+    tensor = place < 64 * bits->words ? bits->at[place] : NULL;
     return tensor != NULL && tensor->number == number ? tensor : NULL;
 }
 
@@ -95,7 +115,7 @@ bool bits_is_free(const struct negotiator *negotiator, uint64_t number)
 
     return bits->places > 0 &&
             (place_of(negotiator, number) >= 64 * bits->words ||
-                    bits->at[place_of(negotiator, number)].tensor == NULL);
+                    bits->at[place_of(negotiator, number)] == NULL);
 }
 
 bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
@@ -106,7 +126,7 @@ bool bits_add(struct negotiator *negotiator, struct tensor_state *tensor)
     if (!reserve(negotiator, place)) {
         return false;
     }
-    negotiator->bits.at[place].tensor = tensor;
+    negotiator->bits.at[place] = tensor;
     at = bits_spot_of(negotiator, tensor);
     at.word->live |= at.bit;
     if (tensor->tally != NULL &&
@@ -138,13 +158,14 @@ void bits_remove(struct negotiator *negotiator, const struct tensor_state *tenso
     at.word->always &= ~at.bit;
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);
-    negotiator->bits.at[place_of(negotiator, tensor->number)].tensor = NULL;
+    negotiator->bits.at[place_of(negotiator, tensor->number)] = NULL;
 }
 
 void bits_fini(struct negotiator *negotiator)
 {
     mem_free(negotiator->bits.rows);
     mem_free(negotiator->bits.at);
+    mem_free(negotiator->bits.free_since);
     negotiator->bits = (struct bits){ 0 };
 }
 
@@ -160,8 +181,8 @@ uint64_t bits_new_number(struct negotiator *negotiator, uint64_t seen)
             return 0;
         }
         negotiator->names.next_number++;
-        if (bits->at[place].free_since <= seen) {
-            bits->at[place].free_since = UINT64_MAX;
+        if (bits->free_since[place] <= seen) {
+            bits->free_since[place] = UINT64_MAX;
             return number;
         }
     }
@@ -175,7 +196,7 @@ void bits_retire(struct negotiator *negotiator, const struct tensor_state *tenso
 
     at.word->live &= ~at.bit;
     unmark(negotiator, at.word, at.bit);
-    negotiator->bits.at[place_of(negotiator, tensor->number)].free_since = log_length;
+    negotiator->bits.free_since[place_of(negotiator, tensor->number)] = log_length;
 }
 
 void bits_end_rounds(struct negotiator *negotiator, uint64_t first, uint64_t count)
@@ -211,7 +232,7 @@ static uint64_t noted(const struct negotiator *negotiator, const struct bits_wor
 static bool place_is_valid(const struct negotiator *negotiator, size_t place)
 {
     const struct bits_word *word = bits_row(negotiator, place / 64);
-    const struct tensor_state *tensor = negotiator->bits.at[place].tensor;
+    const struct tensor_state *tensor = negotiator->bits.at[place];
     const uint64_t bit = UINT64_C(1) << place % 64;
 
     if (tensor == NULL) {

@@ -35,19 +35,14 @@ struct bits_spot {
     uint64_t bit;
 };
 
-/** The place of a number. */
-struct bits_place {
-    struct tensor_state *tensor; /* that has it; NULL: none */
-    uint64_t free_since; /* coordinator: length of the log when it became free;
-                            UINT64_MAX: it is taken */
-};
-
 /** Zeroed is valid: no number was given yet. */
 struct bits {
     uint64_t places; /* numbers that can be in use; 0: none */
     size_t words; /* in use */
     struct bits_word *rows; /* [words], bits_row(); owned */
-    struct bits_place *at; /* [64 words]; owned */
+    struct tensor_state **at; /* [64 words] whose number has the place, or NULL; owned */
+    uint64_t *free_since; /* coordinator: [64 words] length of the log when the place became
+                             free; UINT64_MAX: it is taken; owned */
     uint64_t pace; /* the number whose uses are counted as steps; 0: the next one */
     bool dirty; /* own or heard have grown */
     bool few; /* in this flush so few are complete that their operands may travel */

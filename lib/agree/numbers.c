@@ -173,7 +173,7 @@ static tutti_status receive_each(
 
         /* One before it may have failed with its group, whose numbers are retired. */
         if ((bits_row(negotiator, index)->live & numbers & -numbers) != 0) {
-            status = receive_bit(negotiator, negotiator->bits.at[place].tensor, child);
+            status = receive_bit(negotiator, negotiator->bits.at[place], child);
         }
     }
     return status;
@@ -218,7 +218,7 @@ static uint64_t live_numbers(
         return 0;
     }
     for (uint64_t i = 0; i < count; i++) {
-        const struct tensor_state *tensor = bits->at[place + i].tensor;
+        const struct tensor_state *tensor = bits->at[place + i];
 
         numbers |= (uint64_t)(tensor != NULL && tensor->number == first + i)
                 << (place % 64 + i);
@@ -311,7 +311,7 @@ tutti_status numbers_single_all(struct negotiator *negotiator)
                 left &= left - 1) {
             const size_t place = 64 * w + (size_t)__builtin_ctzll(left);
 
-            status = numbers_single(negotiator, negotiator->bits.at[place].tensor);
+            status = numbers_single(negotiator, negotiator->bits.at[place]);
         }
     }
     return status;
@@ -380,7 +380,7 @@ static tutti_status report(struct negotiator *negotiator, size_t index)
     for (; numbers != 0; numbers &= numbers - 1) {
         const size_t place = 64 * index + (size_t)__builtin_ctzll(numbers);
 
-        send_number(negotiator, negotiator->bits.at[place].tensor);
+        send_number(negotiator, negotiator->bits.at[place]);
     }
     return TUTTI_OK;
 }
@@ -411,7 +411,7 @@ static void decide(struct negotiator *negotiator, size_t index)
     for (uint64_t left = complete(negotiator, word); left != 0; left &= left - 1) {
         const size_t place = 64 * index + (size_t)__builtin_ctzll(left);
 
-        decide_number(negotiator, negotiator->bits.at[place].tensor);
+        decide_number(negotiator, negotiator->bits.at[place]);
     }
 }
 

@@ -345,6 +345,15 @@ static void check_operands(struct world *world, const struct sim_member *member,
     world->operands++;
 }
 
+/* The member that joined last, if all have joined now; else -1. */
+static int last_of(const struct outcome *outcome)
+{
+    const bool joined = outcome->collective == META_JOIN && outcome->cookie != NULL &&
+            outcome->error == NULL;
+
+    return joined ? outcome->last : -1;
+}
+
 static void check_outcome(struct world *world, struct sim_member *member,
         const struct outcome *outcome, size_t batch)
 {
@@ -355,7 +364,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         .collective = slot->request.collective,
         .count = status == TUTTI_OK ? slot->request.meta.count : 0,
         .dtype = status == TUTTI_OK ? slot->request.meta.dtype : TUTTI_FLOAT32,
-        .last = outcome->last,
+        .last = last_of(outcome),
         .status = status,
         .log_message = outcome->log_message,
         .batch = batch };
@@ -363,10 +372,10 @@ static void check_outcome(struct world *world, struct sim_member *member,
 
     check_operands(world, member, outcome);
     check_fate(world, slot, status);
-    if (join != (outcome->last >= 0) ||
-            outcome->last >= world->scenario->sets[member->set].size) {
+    if (join != (last_of(outcome) >= 0) ||
+            last_of(outcome) >= world->scenario->sets[member->set].size) {
         world_fail(world, CHECK_ABSENT, "member %d is said to have joined last",
-                outcome->last);
+                last_of(outcome));
     }
     if (status != TUTTI_OK) {
         check_text(world, slot, outcome->error);
@@ -390,7 +399,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         .collective = outcome->collective,
         .count = meta_of(member, outcome)->count,
         .dtype = meta_of(member, outcome)->dtype,
-        .last = outcome->last,
+        .last = last_of(outcome),
         .log_message = outcome->log_message,
         .batch = batch };
 
@@ -417,7 +426,7 @@ static uint64_t digest_of(
     hash = hash_u64(hash, (uint64_t)member->set << 32 | (uint32_t)member->member);
     hash = hash_u64(hash, slot != NULL ? (uint64_t)slot->item : UINT64_MAX);
     hash = hash_u64(hash, outcome->log_message);
-    hash = hash_u64(hash, (uint32_t)outcome->last);
+    hash = hash_u64(hash, (uint32_t)last_of(outcome));
     hash = hash_u64(hash, (uint64_t)outcome->collective);
     hash = hash_u64(hash, slot != NULL ? 0 : (uint64_t)meta_of(member, outcome)->count);
     for (int m = 0; outcome->joined != NULL && m < outcome->joined->bits; m++) {
@@ -514,7 +523,7 @@ static int numbers_of(const struct negotiator *n)
     int count = 0;
 
     for (size_t i = 0; i < 64 * n->bits.words; i++) {
-        count += n->bits.at[i].tensor != NULL ? 1 : 0;
+        count += n->bits.at[i] != NULL ? 1 : 0;
     }
     return count;
 }
