@@ -112,8 +112,8 @@ static tutti_status apply_operands(
         return status;
     }
     outcome = &box->outcomes[box->outcome_count - 1];
-    outcome->operands = box->operands.len;
-    outcome->operand_len = len / size;
+    outcome->operands = (uint32_t)box->operands.len;
+    outcome->operand_len = (uint16_t)(len / size);
     wire_put_bytes(&box->operands, bytes, len);
     return box->operands.failed
             ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for operands")
@@ -234,7 +234,9 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    outcome->last = tensor->collective == META_JOIN ? meta->root : -1;
+    if (tensor->collective == META_JOIN) {
+        outcome->last = meta->root;
+    }
     return TUTTI_OK;
 }
 

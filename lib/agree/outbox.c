@@ -120,8 +120,7 @@ static struct outcome *outcome_new(struct negotiator *negotiator, int collective
     outcome = &box->outcomes[box->outcome_count++];
     *outcome = (struct outcome){ .log_message = negotiator->log.message,
         .joined = negotiator->joined.members,
-        .collective = collective,
-        .last = -1 };
+        .collective = (uint8_t)collective };
     return outcome;
 }
 

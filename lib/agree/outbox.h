@@ -43,11 +43,13 @@ struct outcome {
     struct error *error; /* NULL: ready on all ranks; else owned by the negotiator */
     const struct bitset *joined; /* set ranks that have joined and do not take part;
                                          NULL: nobody; valid until clear() */
-    int collective;
-    uint32_t meta; /* where the cookie is NULL: index of outcome_meta(); else not set */
-    size_t operands; /* where they are in outbox.operands; */
-    size_t operand_len; /* ... of each member; 0: there are none */
-    int last; /* META_JOIN: the set rank that joined last; else -1 */
+    union {
+        uint32_t meta; /* where the cookie is NULL: index of outcome_meta() */
+        uint32_t operands; /* where there are some: where, in outbox.operands */
+        int last; /* of a META_JOIN with a cookie: the set rank that joined last */
+    };
+    uint16_t operand_len; /* of each member; 0: there are none */
+    uint8_t collective;
 };
 
 enum action_kind {
