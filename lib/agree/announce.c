@@ -135,11 +135,11 @@ tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *te
 {
     const struct name_ref ref = tensor_ref(tensor);
 
-    if (tensor->own.by_number) {
+    if (tensor->round.by_number) {
         return numbers_announce(negotiator, tensor);
     }
     return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
-            &(struct held_name){ tensor->own.local->meta, negotiator->log.length });
+            &(struct held_name){ tensor->round.local->meta, negotiator->log.length });
 }
 
 static tutti_status cancel_at_coordinator(struct negotiator *negotiator,
@@ -179,12 +179,12 @@ tutti_status announce_cancel(
 tutti_status announce_pending(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->own.local->meta;
+    const struct meta *meta = &tensor->round.local->meta;
     tutti_status status;
 
-    tensor->own.by_number = tensor->number != 0 && !is_retired(tensor) &&
-            tensor_expects(tensor, meta) && row_counts_equal(&tensor->announced, meta);
-    if (tensor->own.by_number) {
+    tensor->round.by_number = tensor->number != 0 && !is_retired(tensor) &&
+            tensor_expects(tensor, meta) && row_counts_equal(tensor->announced, meta);
+    if (tensor->round.by_number) {
         negotiator->stats.by_number++;
     } else {
         negotiator->stats.by_name++;
@@ -193,7 +193,7 @@ tutti_status announce_pending(
         }
     }
     status = announce_own(negotiator, tensor);
-    return status == TUTTI_OK && tensor->own.cancel
+    return status == TUTTI_OK && tensor->round.cancel
             ? announce_cancel(negotiator, tensor)
             : status;
 }

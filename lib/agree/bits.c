@@ -239,7 +239,7 @@ static bool place_is_valid(const struct negotiator *negotiator, size_t place)
         return (noted(negotiator, word) & bit) == 0;
     }
     return tensor_by_number(negotiator, tensor->number) == tensor &&
-            ((word->own & bit) == 0 || tensor->own.by_number);
+            ((word->own & bit) == 0 || tensor->round.by_number);
 }
 
 bool bits_are_valid(const struct negotiator *negotiator)

@@ -46,7 +46,7 @@ static void find_sides(
     *a = (struct side){ v->meta, &v->ranks };
     if (tensor->tally->arrived > 0) {
         /* They announced by number, and so gave what that stands for. */
-        *b = (struct side){ tensor->meta, &tensor->round.who };
+        *b = (struct side){ tensor->meta, &tensor->round.parts->who };
         b->meta.step = steps_next(&tensor->steps);
     } else {
         *b = (struct side){ v->next->meta, &v->next->ranks };
@@ -110,7 +110,7 @@ static bool row_counts_are_whole(
     struct meta meta = *round_meta(tensor);
 
     for (int m = 0; m < negotiator->config.size; m++) {
-        meta.row_counts = tensor->tally->row_counts[m].count;
+        meta.row_counts = row_counts_given(tensor->tally->row_counts[m]);
         if (!row_counts_are_valid(
                     tensor->collective, &meta, m, negotiator->config.size)) {
             return false;

@@ -24,7 +24,7 @@ static int who_size(const struct negotiator *negotiator)
 static bool subtree_is_complete(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    return bitset_count(&tensor->round.who) >= who_size(negotiator);
+    return bitset_count(&tensor->round.parts->who) >= who_size(negotiator);
 }
 
 bool name_is_holdable(int collective)
@@ -51,21 +51,21 @@ void name_split(struct negotiator *negotiator, struct tensor_state *tensor)
     const struct name_ref ref = tensor_ref(tensor);
 
     tensor->passes = !is_coordinator(negotiator);
-    if (tensor->round.held == NULL) {
+    if (held_of(tensor) == NULL) {
         return;
     }
     for (int c = 0; c < tree->child_count; c++) {
-        if (bitset_has(&tensor->round.who, c)) {
+        if (bitset_has(&tensor->round.parts->who, c)) {
             name_pass(negotiator, ITEM_NAME_SUBTREE, tree->children[c], &ref,
-                    tensor->round.held);
+                    tensor->round.parts->held);
         }
     }
-    if (bitset_has(&tensor->round.who, tree->child_count)) {
-        name_pass(negotiator, ITEM_NAME, tree->rank, &ref, tensor->round.held);
+    if (bitset_has(&tensor->round.parts->who, tree->child_count)) {
+        name_pass(negotiator, ITEM_NAME, tree->rank, &ref, tensor->round.parts->held);
     }
-    bitset_clear(&tensor->round.who);
+    bitset_clear(&tensor->round.parts->who);
     tensor_drop_held(tensor);
-    if (!tensor->own.pending) {
+    if (!tensor->round.pending) {
         tensor_end_round(negotiator, tensor);
     }
 }
@@ -79,16 +79,16 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
     }
     tensor->round.split = true;
     tensor->round.collected = true;
-    if (tensor->round.who.words == NULL || subtree_is_complete(negotiator, tensor)) {
+    if (tensor->round.parts == NULL || subtree_is_complete(negotiator, tensor)) {
         return;
     }
     for (int c = 0; c < tree->child_count; c++) {
-        if (bitset_has(&tensor->round.who, c)) {
+        if (bitset_has(&tensor->round.parts->who, c)) {
             run_put(negotiator, ITEM_NUMBERS_SUBTREE, tree->children[c],
                     tensor->number);
         }
     }
-    if (bitset_has(&tensor->round.who, tree->child_count)) {
+    if (bitset_has(&tensor->round.parts->who, tree->child_count)) {
         run_put(negotiator, ITEM_NUMBERS, tree->rank, tensor->number);
     }
 }
@@ -97,16 +97,15 @@ static tutti_status mark(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
     tensor->round.collected = true;
-    if (tensor->round.who.words == NULL &&
-            !bitset_init(&tensor->round.who, who_size(negotiator))) {
+    if (!tensor_parts_begin(tensor, who_size(negotiator))) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
-    if (bitset_has(&tensor->round.who, bit)) {
+    if (bitset_has(&tensor->round.parts->who, bit)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "an announcement of \"%s\" reached rank %d twice", tensor->name,
                 world_rank(negotiator, negotiator->config.rank));
     }
-    bitset_add(&tensor->round.who, bit);
+    bitset_add(&tensor->round.parts->who, bit);
     return TUTTI_OK;
 }
 
@@ -127,27 +126,28 @@ tutti_status hold_number(
 
 bool held_differs(const struct tensor_state *tensor, const struct meta *meta)
 {
-    return tensor->round.held != NULL &&
-            (!meta_equal(&tensor->round.held->meta, meta) ||
-                    tensor->round.held->meta.step != meta->step);
+    const struct held_name *held = held_of(tensor);
+
+    return held != NULL &&
+            (!meta_equal(&held->meta, meta) || held->meta.step != meta->step);
 }
 
+/* There are parts. */
 static bool keep_held(struct tensor_state *tensor, const struct held_name *said)
 {
-    if (tensor->round.held != NULL) {
-        tensor->round.held->seen = said->seen < tensor->round.held->seen
-                ? said->seen
-                : tensor->round.held->seen;
+    struct held_name *held = tensor->round.parts->held;
+
+    if (held != NULL) {
+        held->seen = said->seen < held->seen ? said->seen : held->seen;
         return true;
     }
-    tensor->round.held = mem_calloc(1, sizeof *tensor->round.held);
-    if (tensor->round.held == NULL ||
-            !meta_copy(&tensor->round.held->meta, &said->meta)) {
-        mem_free(tensor->round.held);
-        tensor->round.held = NULL;
+    held = mem_calloc(1, sizeof *held);
+    if (held == NULL || !meta_copy(&held->meta, &said->meta)) {
+        mem_free(held);
         return false;
     }
-    tensor->round.held->seen = said->seen;
+    held->seen = said->seen;
+    tensor->round.parts->held = held;
     return true;
 }
 
@@ -172,7 +172,7 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
         return TUTTI_OK;
     }
     name_pass(negotiator, ITEM_NAME_SUBTREE, negotiator->tree.rank, &ref,
-            tensor->round.held);
+            tensor->round.parts->held);
     tensor_drop_held(tensor);
     return TUTTI_OK;
 }
@@ -185,7 +185,7 @@ void held_pass_all(struct negotiator *negotiator)
         next = e->links.next;
         if (e->number != 0) {
             announce_split(negotiator, e);
-        } else if (e->round.held != NULL) {
+        } else if (held_of(e) != NULL) {
             name_split(negotiator, e);
         }
     }

@@ -24,16 +24,16 @@ static bool is_announced(const struct negotiator *negotiator,
         const struct tensor_state *tensor, uint64_t step)
 {
     if (is_joined(negotiator)) {
-        return !tensor->own.pending;
+        return !tensor->round.pending;
     }
-    if (!tensor->own.pending) {
+    if (!tensor->round.pending) {
         return false;
     }
-    if (tensor->own.by_number) {
+    if (tensor->round.by_number) {
         return step == steps_next(&tensor->steps);
     }
-    return meta_equal(&tensor->meta, &tensor->own.local->meta) &&
-            tensor->own.local->meta.step == step;
+    return meta_equal(&tensor->meta, &tensor->round.local->meta) &&
+            tensor->round.local->meta.step == step;
 }
 
 static tutti_status number_is_ready(
@@ -49,7 +49,7 @@ static tutti_status number_is_ready(
         negotiator->bits.pace = tensor->number;
     }
     negotiator->stats.steps += negotiator->bits.pace == tensor->number;
-    if (tensor->own.pending) {
+    if (tensor->round.pending) {
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;
     } else {
@@ -80,9 +80,9 @@ static size_t operand_length(
 {
     const void *bytes;
 
-    return negotiator->config.operand != NULL && tensor->own.pending
+    return negotiator->config.operand != NULL && tensor->round.pending
             ? negotiator->config.operand(
-                      negotiator->config.user, tensor->own.local, &bytes)
+                      negotiator->config.user, tensor->round.local, &bytes)
             : 0;
 }
 
@@ -161,17 +161,17 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
         /* It took no numbers since it retired this one: what is here came by name. */
         return TUTTI_OK;
     }
-    if (tensor->round.who.words != NULL) {
-        bitset_clear(&tensor->round.who);
+    if (tensor->round.parts != NULL) {
+        bitset_clear(&tensor->round.parts->who);
     }
-    if (!tensor->own.pending) {
+    if (!tensor->round.pending) {
         tensor_end_round(negotiator, tensor);
         return TUTTI_OK;
     }
-    if (!tensor->own.by_number) {
+    if (!tensor->round.by_number) {
         return TUTTI_OK;
     }
-    tensor->own.by_number = false;
+    tensor->round.by_number = false;
     return announce_own(negotiator, tensor);
 }
 
@@ -214,7 +214,7 @@ static tutti_status named_tensor(struct negotiator *negotiator,
             return no_memory_for(ref->name, ref->name_len);
         }
     }
-    if (found == NULL || found->own.pending == joined || found->own.by_number) {
+    if (found == NULL || found->round.pending == joined || found->round.by_number) {
         return corrupt("a name is ready that this rank did not announce");
     }
     *tensor = found;
@@ -227,7 +227,7 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
 {
     struct outcome *outcome;
 
-    if (!tensor->own.pending) {
+    if (!tensor->round.pending) {
         return outcome_add_joined(negotiator, tensor->collective, meta);
     }
     outcome = outcome_add(negotiator, tensor);
@@ -356,7 +356,7 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
     negotiator->log.length++;
     tensor = tensor_find(negotiator, &ref);
     /* Else its group failed just before, in this log message; or this rank has left. */
-    if (tensor != NULL && tensor->own.pending) {
+    if (tensor != NULL && tensor->round.pending) {
         status = fail_tensor(negotiator, tensor, &failure, "");
     }
     if (tensor != NULL) {
@@ -372,13 +372,15 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
 static bool is_forsaken(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    if (tensor->own.pending) {
+    if (tensor->round.pending) {
         return false;
     }
     if (is_coordinator(negotiator)) {
         return tensor->tally->arrived + tensor->tally->named == 0;
     }
-    return !tensor->round.split && bitset_is_empty(&tensor->round.who);
+    return !tensor->round.split &&
+            (tensor->round.parts == NULL ||
+                    bitset_is_empty(&tensor->round.parts->who));
 }
 
 /* Takes out what others announced of a tensor as part of a group. */
@@ -386,10 +388,10 @@ static void drop_announcements(struct tensor_state *tensor, uint64_t group)
 {
     coordinator_drop_variants(tensor, group);
     if (tensor->number == 0 || tensor->meta.group != group ||
-            tensor->round.who.words == NULL) {
+            tensor->round.parts == NULL) {
         return;
     }
-    bitset_clear(&tensor->round.who);
+    bitset_clear(&tensor->round.parts->who);
     if (tensor->tally != NULL) {
         tensor->tally->arrived = 0;
     }
@@ -398,7 +400,7 @@ static void drop_announcements(struct tensor_state *tensor, uint64_t group)
 static tutti_status fail_in_group(struct negotiator *negotiator,
         struct tensor_state *tensor, uint64_t group, const struct failure *failure)
 {
-    const bool own = tensor->own.pending && tensor->own.local->meta.group == group;
+    const bool own = tensor->round.pending && tensor->round.local->meta.group == group;
     char intro[TUTTI_NAME_MAX + 64];
     tutti_status status = TUTTI_OK;
 
@@ -407,8 +409,8 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
         (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
                 meta_collective_name(tensor->collective), tensor->name);
         status = fail_tensor(negotiator, tensor, failure, intro);
-        tensor->own.pending = false;
-        tensor->own.by_number = false;
+        tensor->round.pending = false;
+        tensor->round.by_number = false;
     }
     /*
      * Else some rank submitted this tensor outside that group. Of a cancellation alone, whose

@@ -74,8 +74,10 @@ static void list_remove(struct tensor_list *list, struct tensor_state *tensor)
 static struct tensor_state *tensor_create(const struct name_ref *ref, bool coordinator)
 {
     const size_t front = coordinator ? sizeof(struct tally) : 0;
-    char *memory =
-            mem_calloc(1, front + sizeof(struct tensor_state) + ref->name_len + 1);
+    /* The name begins within the last bytes of the struct. */
+    const size_t bytes = size_max(sizeof(struct tensor_state),
+            offsetof(struct tensor_state, name) + ref->name_len + 1);
+    char *memory = mem_calloc(1, front + bytes);
     struct tensor_state *tensor;
 
     static_assert(sizeof(struct tally) % alignof(struct tensor_state) == 0,
@@ -116,13 +118,14 @@ static void row_counts_free(struct negotiator *negotiator, struct tensor_state *
 {
     struct tally *tally = tensor->tally;
 
-    row_counts_fini(&tensor->announced);
+    mem_free(tensor->announced);
+    tensor->announced = NULL;
     if (tally == NULL || tally->row_counts == NULL) {
         return;
     }
     for (int m = 0; m < negotiator->config.size; m++) {
-        negotiator->names.row_count_bytes -= row_counts_bytes(&tally->row_counts[m]);
-        row_counts_fini(&tally->row_counts[m]);
+        negotiator->names.row_count_bytes -= row_counts_bytes(tally->row_counts[m]);
+        mem_free(tally->row_counts[m]);
     }
     mem_free(tally->row_counts);
     tally->row_counts = NULL;
@@ -139,10 +142,38 @@ void tensor_forget_row_counts(
 
 void tensor_drop_held(struct tensor_state *tensor)
 {
-    if (tensor->round.held != NULL) {
-        meta_fini(&tensor->round.held->meta);
-        mem_free(tensor->round.held);
-        tensor->round.held = NULL;
+    struct held_name *held = held_of(tensor);
+
+    if (held != NULL) {
+        meta_fini(&held->meta);
+        mem_free(held);
+        tensor->round.parts->held = NULL;
+    }
+}
+
+bool tensor_parts_begin(struct tensor_state *tensor, int bits)
+{
+    struct parts *parts;
+
+    if (tensor->round.parts != NULL) {
+        return true;
+    }
+    parts = mem_calloc(1, sizeof *parts);
+    if (parts == NULL || !bitset_init(&parts->who, bits)) {
+        mem_free(parts);
+        return false;
+    }
+    tensor->round.parts = parts;
+    return true;
+}
+
+static void parts_free(struct tensor_state *tensor)
+{
+    tensor_drop_held(tensor);
+    if (tensor->round.parts != NULL) {
+        bitset_fini(&tensor->round.parts->who);
+        mem_free(tensor->round.parts);
+        tensor->round.parts = NULL;
     }
 }
 
@@ -160,12 +191,11 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
         variants_free(tensor->tally);
     }
     row_counts_free(negotiator, tensor);
-    tensor_drop_held(tensor);
-    if (tensor->threads.user != NULL) {
-        negotiator->config.forget(negotiator->config.user, tensor->threads.user);
+    if (tensor->user != NULL) {
+        negotiator->config.forget(negotiator->config.user, tensor->user);
     }
     meta_fini(&tensor->meta);
-    bitset_fini(&tensor->round.who);
+    parts_free(tensor);
     operands_drop(tensor);
     mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
@@ -217,7 +247,7 @@ struct tensor_state *names_hold(
     struct tensor_state *tensor = find_or_add(negotiator, ref);
 
     if (tensor != NULL) {
-        tensor->threads.holds++;
+        tensor->holds++;
     }
     return tensor;
 }
@@ -225,10 +255,10 @@ struct tensor_state *names_hold(
 /* The negotiator sees it for the first time. Locked, or the name is held. */
 static void meet(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    if (tensor->threads.met) {
+    if (tensor->met) {
         return;
     }
-    tensor->threads.met = true;
+    tensor->met = true;
     if (tensor->tally != NULL) {
         tensor->tally->decided_at = negotiator->names.forgotten_at;
     }
@@ -242,7 +272,7 @@ struct tensor_state *tensor_find(
 
     names_lock(negotiator);
     tensor = map_find(&negotiator->names.by_name, ref->hash, tensor_matches, ref);
-    if (tensor != NULL && !tensor->threads.met) {
+    if (tensor != NULL && !tensor->met) {
         tensor = NULL;
     }
     names_unlock(negotiator);
@@ -279,7 +309,7 @@ static void start_clock(struct negotiator *negotiator, struct tensor_state *tens
 {
     /* 0 means "no round", so a clock that stands at 0 counts as 1. */
     tensor->round.since_ns = negotiator->now_ns != 0 ? negotiator->now_ns : 1;
-    tensor->round.reported_ns = 0;
+    tensor->round.reported = 0;
     list_append(&negotiator->names.active, tensor);
 }
 
@@ -306,7 +336,7 @@ static void drop_oldest_idle(struct negotiator *negotiator)
     struct tensor_state *oldest = negotiator->names.idle.first;
 
     list_remove(&negotiator->names.idle, oldest);
-    if (oldest->threads.holds > 0) {
+    if (oldest->holds > 0) {
         list_append(&negotiator->names.idle, oldest);
         return;
     }
@@ -332,23 +362,14 @@ static void make_idle(struct negotiator *negotiator, struct tensor_state *tensor
     names_unlock(negotiator);
 }
 
-static void clear_submission(struct tensor_state *tensor)
-{
-    tensor->own.pending = false;
-    tensor->own.by_number = false;
-    tensor->own.cancel = false;
-}
-
 /* What was announced in the round, and what was made of it. */
 static void clear_round(struct tensor_state *tensor)
 {
     struct tally *tally = tensor->tally;
 
-    if (!bitset_is_empty(&tensor->round.who)) {
-        bitset_clear(&tensor->round.who);
+    if (tensor->round.parts != NULL) {
+        bitset_clear(&tensor->round.parts->who);
     }
-    tensor->round.split = false;
-    tensor->round.collected = false;
     tensor_drop_held(tensor);
     if (tally != NULL) {
         variants_free(tally);
@@ -370,9 +391,7 @@ void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor
     } else if (tensor->tally != NULL) {
         tensor->tally->decided = false;
     }
-    clear_submission(tensor);
-    tensor->round.since_ns = 0;
-    tensor->round.reported_ns = 0;
+    tensor->round = (struct round){ .parts = tensor->round.parts };
     list_remove(&negotiator->names.active, tensor);
     if (tensor->number == 0) {
         tensor_forget_row_counts(negotiator, tensor);
@@ -403,7 +422,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
     tensor->passes = true;
-    bitset_fini(&tensor->round.who); /* its rounds are in `bits` from now on */
+    parts_free(tensor); /* its rounds are in `bits` from now on */
     if (!bits_add(negotiator, tensor)) {
         return false;
     }
@@ -443,7 +462,7 @@ void names_fini(struct negotiator *negotiator)
 
 bool coordinator_heard(const struct tensor_state *tensor, int rank)
 {
-    if (tensor->round.who.words != NULL && bitset_has(&tensor->round.who, rank)) {
+    if (tensor->round.parts != NULL && bitset_has(&tensor->round.parts->who, rank)) {
         return true;
     }
     for (const struct variant *v = is_named(tensor) ? tensor->tally->variants : NULL;

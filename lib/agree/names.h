@@ -43,6 +43,12 @@ static inline struct name_ref tensor_ref(const struct tensor_state *tensor)
         .name_len = tensor->name_len };
 }
 
+/** What is held of a tensor by name, or NULL. */
+static inline struct held_name *held_of(const struct tensor_state *tensor)
+{
+    return tensor->round.parts != NULL ? tensor->round.parts->held : NULL;
+}
+
 /* What the coordinator alone knows; false at the others. */
 
 static inline bool is_decided(const struct tensor_state *tensor)
@@ -103,9 +109,9 @@ void names_remove(struct negotiator *negotiator, struct tensor_state *tensor);
 static inline void names_let_go(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    tensor->threads.holds--;
+    tensor->holds--;
     /* What the negotiator has met, it forgets itself. */
-    if (tensor->threads.holds == 0 && !tensor->threads.met) {
+    if (tensor->holds == 0 && !tensor->met) {
         names_remove(negotiator, tensor);
     }
 }
@@ -130,6 +136,8 @@ void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor);
 
+/** Makes sure of `parts`, for a number of bits that is the same always; false when out of memory. */
+bool tensor_parts_begin(struct tensor_state *tensor, int bits);
 /** Forgets what is held by name; who announced it is still known. */
 void tensor_drop_held(struct tensor_state *tensor);
 

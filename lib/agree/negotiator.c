@@ -58,13 +58,13 @@ tutti_status negotiator_submit(
     if (tensor == NULL) {
         return no_memory_for(request->name, request->name_len);
     }
-    if (tensor->own.pending) {
+    if (tensor->round.pending) {
         return error_set(
                 TUTTI_ERR_INTERNAL, "\"%s\" was submitted twice", tensor->name);
     }
     tensor_activate(negotiator, tensor);
-    tensor->own.pending = true;
-    tensor->own.local = request;
+    tensor->round.pending = true;
+    tensor->round.local = request;
     leave = leave_of(negotiator, request->collective);
     if (leave != NULL) {
         leave->own = tensor;
@@ -79,8 +79,8 @@ tutti_status negotiator_cancel(
     struct tensor_state *tensor =
             request->tensor != NULL ? request->tensor : tensor_find(negotiator, &ref);
 
-    if (tensor == NULL || !tensor->own.pending ||
-            tensor->own.local->cookie != request->cookie) {
+    if (tensor == NULL || !tensor->round.pending ||
+            tensor->round.local->cookie != request->cookie) {
         /* Its outcome is there already and was not taken yet. */
         return TUTTI_OK;
     }
@@ -88,7 +88,7 @@ tutti_status negotiator_cancel(
         /* Others have gone on without this rank. */
         return TUTTI_OK;
     }
-    tensor->own.cancel = true;
+    tensor->round.cancel = true;
     return announce_cancel(negotiator, tensor);
 }
 
@@ -240,7 +240,7 @@ static bool collected_is_valid(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     const int arrived =
-            tensor->round.who.words != NULL ? bitset_count(&tensor->round.who) : 0;
+            tensor->round.parts != NULL ? bitset_count(&tensor->round.parts->who) : 0;
     int named = 0;
 
     for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
@@ -254,7 +254,7 @@ static bool round_is_valid(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     if (tensor->round.since_ns == 0 ||
-            (tensor->own.by_number && (!tensor->own.pending || tensor->number == 0))) {
+            (tensor->round.by_number && (!tensor->round.pending || tensor->number == 0))) {
         return false;
     }
     if (is_coordinator(negotiator)) {
@@ -285,7 +285,7 @@ static bool idle_is_valid(const struct negotiator *negotiator)
 
     for (const struct tensor_state *e = negotiator->names.idle.first; e != NULL;
             e = e->links.next) {
-        if (e->round.since_ns != 0 || e->own.pending || e->number != 0 || is_named(e)) {
+        if (e->round.since_ns != 0 || e->round.pending || e->number != 0 || is_named(e)) {
             return false;
         }
         count++;

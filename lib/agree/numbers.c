@@ -337,7 +337,7 @@ static size_t operand_of(const struct negotiator *negotiator,
 {
     const size_t len = negotiator->bits.few && negotiator->config.operand != NULL
             ? negotiator->config.operand(
-                      negotiator->config.user, tensor->own.local, bytes)
+                      negotiator->config.user, tensor->round.local, bytes)
             : 0;
 
     return len * (size_t)negotiator->config.size <= NEGOTIATOR_OPERAND_BYTES ? len : 0;

@@ -130,7 +130,7 @@ struct outcome *outcome_add(
     struct outcome *outcome = outcome_new(negotiator, tensor->collective);
 
     if (outcome != NULL) {
-        outcome->cookie = tensor->own.local->cookie;
+        outcome->cookie = tensor->round.local->cookie;
     }
     return outcome;
 }

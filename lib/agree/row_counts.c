@@ -34,36 +34,32 @@ bool row_counts_are_valid(int collective, const struct meta *meta, int member, i
     return count == 1 + size || (count == 1 && collective == TUTTI_GATHER);
 }
 
-bool row_counts_keep(struct row_counts *counts, const struct meta *meta)
+bool row_counts_keep(struct row_counts **counts, const struct meta *meta)
 {
     const size_t count = (size_t)meta->row_counts;
+    struct row_counts *kept = *counts;
 
-    if (meta->row_counts > counts->capacity) {
-        int64_t *grown = mem_resize(counts->numbers, count, sizeof *grown);
-
-        if (grown == NULL) {
+    if (count > 0 && (kept == NULL || meta->row_counts > kept->capacity)) {
+        kept = mem_resize(kept, 1, sizeof *kept + count * sizeof *kept->numbers);
+        if (kept == NULL) {
             return false;
         }
-        counts->numbers = grown;
-        counts->capacity = meta->row_counts;
+        kept->capacity = meta->row_counts;
+        *counts = kept;
     }
     if (count > 0) {
-        memcpy(counts->numbers, meta_row_counts(meta), count * sizeof *counts->numbers);
+        memcpy(kept->numbers, meta_row_counts(meta), count * sizeof *kept->numbers);
     }
-    counts->count = meta->row_counts;
+    if (kept != NULL) {
+        kept->count = meta->row_counts;
+    }
     return true;
-}
-
-void row_counts_fini(struct row_counts *counts)
-{
-    mem_free(counts->numbers);
-    *counts = (struct row_counts){ .numbers = NULL };
 }
 
 /* The rows that `from` says it sends to `to`; every sender knows. */
 static int64_t rows_sent(const struct exchange *exchange, int from, int to)
 {
-    const int64_t *numbers = exchange->row_counts[from].numbers;
+    const int64_t *numbers = exchange->row_counts[from]->numbers;
 
     if (exchange->collective == TUTTI_ALLTOALL) {
         return numbers[to];
@@ -74,7 +70,7 @@ static int64_t rows_sent(const struct exchange *exchange, int from, int to)
 /* The rows that `to` says it expects of `from`; -1: whatever comes. */
 static int64_t rows_expected(const struct exchange *exchange, int from, int to)
 {
-    const struct row_counts *counts = &exchange->row_counts[to];
+    const struct row_counts *counts = exchange->row_counts[to];
 
     if (exchange->collective == TUTTI_ALLTOALL) {
         return counts->numbers[exchange->size + from];

@@ -19,10 +19,10 @@
 
 #include "agree/meta.h"
 
-/** What one rank gives; zeroed is valid: nothing. */
+/** What one rank gives. Kept as a pointer; NULL: nothing. */
 struct row_counts {
-    int64_t *numbers; /* owned */
     int count, capacity;
+    int64_t numbers[];
 };
 
 /** The row counts of all members of a set about one exchange. */
@@ -31,7 +31,7 @@ struct exchange {
     const char *name;
     int root; /* of GATHER and SCATTER */
     int size;
-    const struct row_counts *row_counts; /* [size] */
+    struct row_counts *const *row_counts; /* [size] */
     const int *world_ranks; /* [size] for the text */
 };
 
@@ -41,22 +41,31 @@ bool row_counts_are_expected(int collective, const struct meta *meta);
 bool row_counts_are_valid(
         int collective, const struct meta *meta, int member, int size);
 /** Keeps the row counts of some metadata; false when out of memory, nothing changed. */
-bool row_counts_keep(struct row_counts *counts, const struct meta *meta);
-/** The memory that it takes. */
+bool row_counts_keep(struct row_counts **counts, const struct meta *meta);
+/** How many they are. */
+static inline int row_counts_given(const struct row_counts *counts)
+{
+    return counts != NULL ? counts->count : 0;
+}
+/** The memory that it takes, with its pointer. */
 static inline size_t row_counts_bytes(const struct row_counts *counts)
 {
-    return sizeof *counts + (size_t)counts->capacity * sizeof *counts->numbers;
+    return sizeof counts +
+            (counts == NULL
+                            ? 0
+                            : sizeof *counts +
+                                    (size_t)counts->capacity *
+                                            sizeof *counts->numbers);
 }
 /** True when the metadata have just what was kept. */
 static inline bool row_counts_equal(
         const struct row_counts *counts, const struct meta *meta)
 {
-    return counts->count == meta->row_counts &&
-            (counts->count == 0 ||
+    return row_counts_given(counts) == meta->row_counts &&
+            (meta->row_counts == 0 ||
                     memcmp(counts->numbers, meta_row_counts(meta),
-                            (size_t)counts->count * sizeof *counts->numbers) == 0);
+                            (size_t)meta->row_counts * sizeof *counts->numbers) == 0);
 }
-void row_counts_fini(struct row_counts *counts);
 
 /** True when all row counts match; else says in words who and what contradict each other. */
 bool row_counts_match(const struct exchange *exchange, char *text, size_t capacity);

@@ -25,6 +25,8 @@
 /* Missing ranks and, for each, tensors that a report names. */
 #define RANKS_MAX 16
 #define NAMES_MAX 5
+/* Parts of the time of a stall: a report comes at most one of them sooner after another. */
+#define STALL_PARTS 16
 
 /* ------------------------------------------------------------ the text of a report */
 
@@ -74,23 +76,29 @@ int stall_report_end_names(struct stall_report *report)
 
 /* ------------------------------------------------------------------ what is stalled */
 
+/* How old a round is, in STALL_PARTS of the time of a stall. */
+static uint32_t stall_age(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    const int64_t age_ns = negotiator->now_ns - tensor->round.since_ns;
+
+    return age_ns > 0 ? (uint32_t)(age_ns * STALL_PARTS / negotiator->config.stall_ns)
+                      : 0;
+}
+
 /* True for what this rank reports now, if it knows of a rank that lacks it. */
 static bool is_due(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int64_t now_ns = negotiator->now_ns;
-    const int64_t limit = negotiator->config.stall_ns;
-
-    if (is_decided(tensor) || now_ns - tensor->round.since_ns < limit ||
-            (tensor->round.reported_ns != 0 &&
-                    now_ns - tensor->round.reported_ns < limit)) {
+    if (is_decided(tensor) ||
+            stall_age(negotiator, tensor) - tensor->round.reported < STALL_PARTS) {
         return false;
     }
     if (is_coordinator(negotiator)) {
         /* What others held of it was asked for. */
         return tensor->round.since_ns < negotiator->stall.waiting_ns;
     }
-    return tensor->own.pending;
+    return tensor->round.pending;
 }
 
 /* No rank waits for it any more. */
@@ -159,7 +167,7 @@ static void mark_reported(struct negotiator *negotiator)
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
         if (is_due(negotiator, e)) {
-            e->round.reported_ns = negotiator->now_ns;
+            e->round.reported = stall_age(negotiator, e);
         }
     }
 }
@@ -196,7 +204,7 @@ tutti_status stalls_fail(struct negotiator *negotiator)
 
     for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
-        if (limit > 0 && e->own.pending && !is_decided(e) &&
+        if (limit > 0 && e->round.pending && !is_decided(e) &&
                 negotiator->now_ns - e->round.since_ns >= limit) {
             return error_set(TUTTI_ERR_TIMEOUT,
                     "%s \"%s\" was not submitted by all ranks within stall_fail_s = "

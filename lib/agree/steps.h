@@ -14,8 +14,8 @@
 /** The uses of a number so far. Steps as in struct meta; zeroed: none. */
 struct steps {
     uint64_t last; /* step of the last use */
-    uint64_t stride; /* by which they grow; 0: not known, which is 1 */
-    uint64_t jump; /* what the last change was */
+    int32_t stride; /* by which they grow; 0: not known, which is 1 */
+    int32_t jump; /* what the last change was; 0: none, or too far to be kept */
     uint32_t run; /* uses with the last step */
     uint32_t length; /* uses expected with it */
 };
@@ -26,18 +26,19 @@ static inline uint64_t steps_next(const struct steps *steps)
     if (steps->last == 0 || steps->run < steps->length) {
         return steps->last;
     }
-    return steps->last + (steps->stride != 0 ? steps->stride : 1);
+    return steps->last + (uint64_t)(steps->stride != 0 ? steps->stride : 1);
 }
 
 /** The tensor was used. A single jump, as from a checkpoint, does not change the stride. */
 static inline void steps_take(struct steps *steps, uint64_t step)
 {
-    const uint64_t jump = step - steps->last;
+    const int64_t far = (int64_t)(step - steps->last);
+    const int32_t jump = far == (int32_t)far ? (int32_t)far : 0;
 
     if (step == 0 || steps->last == 0) {
         steps->run = 1;
         steps->length = 1;
-    } else if (jump == 0) {
+    } else if (far == 0) {
         steps->run++;
         steps->length = steps->run > steps->length ? UINT32_MAX : steps->length;
     } else {

@@ -23,15 +23,15 @@ static tutti_status collect(
     if (coordinator_heard(tensor, rank)) {
         return twice(negotiator, tensor->name, rank);
     }
-    bitset_add(&tensor->round.who, rank);
+    bitset_add(&tensor->round.parts->who, rank);
     tensor->tally->arrived++;
     return TUTTI_OK;
 }
 
 static bool is_any_heard(const struct tensor_state *tensor, int first, int last)
 {
-    if (tensor->round.who.words != NULL &&
-            bitset_has_any(&tensor->round.who, first, last)) {
+    if (tensor->round.parts != NULL &&
+            bitset_has_any(&tensor->round.parts->who, first, last)) {
         return true;
     }
     for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
@@ -53,7 +53,7 @@ static tutti_status collect_range(struct negotiator *negotiator,
         return twice(negotiator, tensor->name, first);
     }
     bitset_add_range(
-            variant != NULL ? &variant->ranks : &tensor->round.who, first, last);
+            variant != NULL ? &variant->ranks : &tensor->round.parts->who, first, last);
     *(variant != NULL ? &tensor->tally->named : &tensor->tally->arrived) +=
             last - first + 1;
     return TUTTI_OK;
@@ -110,8 +110,7 @@ tutti_status coordinator_number(struct negotiator *negotiator,
 
     tensor_activate(negotiator, tensor);
     tensor->round.collected = true;
-    if (tensor->round.who.words == NULL &&
-            !bitset_init(&tensor->round.who, tree->size)) {
+    if (!tensor_parts_begin(tensor, tree->size)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
     if (tag == ITEM_NUMBERS) {
@@ -171,8 +170,7 @@ static tutti_status collect_variant(struct negotiator *negotiator,
 static tutti_status collect_row_counts(
         struct negotiator *negotiator, struct tensor_state *tensor, int rank)
 {
-    if (tensor->round.who.words == NULL &&
-            !bitset_init(&tensor->round.who, negotiator->config.size)) {
+    if (!tensor_parts_begin(tensor, negotiator->config.size)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
     return collect(negotiator, tensor, rank);
@@ -208,10 +206,10 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
     }
     tensor->tally->row_counts_match = false;
     negotiator->names.row_count_bytes -=
-            row_counts_bytes(&tensor->tally->row_counts[rank]);
+            row_counts_bytes(tensor->tally->row_counts[rank]);
     kept = row_counts_keep(&tensor->tally->row_counts[rank], meta);
     negotiator->names.row_count_bytes +=
-            row_counts_bytes(&tensor->tally->row_counts[rank]);
+            row_counts_bytes(tensor->tally->row_counts[rank]);
     return kept ? TUTTI_OK : no_memory_for(tensor->name, tensor->name_len);
 }
 

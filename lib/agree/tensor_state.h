@@ -46,7 +46,7 @@ struct tally {
     uint64_t uses; /* rounds that ended well */
     uint64_t decided_at; /* length of the log when the last round ended */
     bool retired; /* the number is forgotten in this log message */
-    struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
+    struct row_counts **row_counts; /* [size] what each rank gave last, or NULL; owned */
     bool row_counts_match; /* they were compared since they changed */
     struct operands *operands; /* of its number, or NULL; owned */
     struct tensor_links in_numbered;
@@ -60,53 +60,51 @@ struct tally {
     struct tensor_state *group_next; /* complete, waiting for its group */
 };
 
-/** This rank's submission of a tensor. */
-struct own_request {
-    const struct request *local; /* while pending; borrowed */
-    bool pending : 1; /* this rank submitted it and has no outcome yet */
-    bool by_number : 1; /* it was announced so */
-    bool cancel : 1; /* it is to be cancelled */
+/** What has come of a round member by member. */
+struct parts {
+    struct bitset who; /* children + self (inner); by number: set ranks (coordinator) */
+    struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
 };
 
 /** The current round of a tensor. */
 struct round {
     int64_t since_ns; /* first announcement seen here; 0: round not begun */
-    int64_t reported_ns; /* last stall report; 0: none */
-    struct bitset who; /* children + self (inner); by number: set ranks
-                                  (coordinator); allocated at first use */
-    struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
-    bool split; /* inner: pass everything on, wait for nobody */
-    bool collected; /* member by member: `who`, `held`, or something of the tally is set */
+    const struct request *local; /* of this rank, while pending; borrowed */
+    struct parts *parts; /* from its first use on, until a number is given; owned */
+    uint32_t reported; /* its age at the last stall report: stall_age(); 0: none */
+    bool pending : 1; /* this rank submitted it and has no outcome yet */
+    bool by_number : 1; /* it was announced so */
+    bool cancel : 1; /* it is to be cancelled */
+    bool split : 1; /* inner: pass everything on, wait for nobody */
+    bool collected : 1; /* member by member: `parts` or something of the tally is set */
 };
 
-/** What this rank's threads have of a tensor: under the lock of the names. */
-struct tensor_threads {
-    void *user; /* theirs; given to config.forget() */
-    uint32_t holds; /* with any it is not forgotten: see names_hold() */
-    bool met; /* the negotiator has it on its lists */
-};
-
-/** One name at one rank: what is known about it, and its current round. */
+/**
+ * One name at one rank: what is known about it, and its current round. A rank has as many as its
+ * job has tensors, so what few of them have lies elsewhere.
+ */
 struct tensor_state {
     /* identity */
     uint64_t hash;
     uint16_t name_len;
     uint8_t collective;
 
-    struct tensor_threads threads;
+    /* what this rank's threads have of it: under the lock of the names */
+    bool met; /* the negotiator has it on its lists */
+    uint32_t holds; /* with any it is not forgotten: see names_hold() */
+    void *user; /* theirs; given to config.forget() */
 
     /* knowledge that outlives a round */
     uint64_t number; /* agreed number; 0: none */
     struct meta meta; /* that the number stands for; owned */
     struct steps steps; /* of all uses of the number, equal on all members */
-    struct row_counts announced; /* what this rank gave last; without a number it is
-                               forgotten when the round ends */
-    bool passes; /* what is announced by name is never held here */
+    struct row_counts *announced; /* what this rank gave last, or NULL; owned; without a number
+                               it is forgotten when the round ends */
 
     struct round round;
-    struct own_request own;
     struct tally *tally; /* coordinator: in front of this; else NULL */
     struct tensor_links links; /* in `active` (in a round) or `idle` (not) */
+    bool passes; /* what is announced by name is never held here */
     char name[]; /* name_len bytes and a zero */
 };
 

@@ -75,7 +75,7 @@ static tutti_status check_set(const struct tutti *t, const struct submission *s,
 static tutti_status register_tensor(struct tutti *t, struct process_set *set,
         struct tensor_state *tensor, const struct submission *s, tutti_tensor *handle)
 {
-    struct tensor_use *use = tensor->threads.user;
+    struct tensor_use *use = tensor->user;
     struct registration *registration;
 
     if (use->registration != NULL) {
@@ -142,7 +142,7 @@ tutti_status registration_remove(struct tutti *t, tutti_tensor handle)
         return error_set(TUTTI_ERR_DUPLICATE, "%s \"%s\" is in flight on rank %d",
                 meta_collective_name(tensor->collective), tensor->name, t->rank);
     }
-    use = tensor->threads.user;
+    use = tensor->user;
     mem_free(use->registration);
     use->registration = NULL;
     observer_keep(&t->observer, &use->record, false);

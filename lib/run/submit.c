@@ -216,7 +216,7 @@ static tutti_status begin_named(struct tutti *t, struct operation *operation,
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!tensor_use_begin(tensor->threads.user)) {
+    if (!tensor_use_begin(tensor->user)) {
         return in_flight_already(t, tensor);
     }
     operation->record = tensor_use_record(operation->set, tensor);
@@ -268,7 +268,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
  */
 static void describe_registered(const struct operation *own, struct submission *s)
 {
-    const struct tensor_use *use = own->request.tensor->threads.user;
+    const struct tensor_use *use = own->request.tensor->user;
     const struct submission *all = &use->registration->all;
 
     s->collective = all->collective;
@@ -323,7 +323,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
     if (tensor == NULL) {
         tensor = tensor_use_hold(set, s->collective, s->name);
     } else {
-        tensor->threads.holds++;
+        tensor->holds++;
     }
     if (tensor == NULL) {
         return submit_no_memory(s);

@@ -16,11 +16,11 @@ struct tensor_state *tensor_use_hold(
     const struct name_ref ref = name_ref(collective, name, strlen(name));
     struct tensor_state *tensor = names_hold(&set->negotiator, &ref);
 
-    if (tensor == NULL || tensor->threads.user != NULL) {
+    if (tensor == NULL || tensor->user != NULL) {
         return tensor;
     }
-    tensor->threads.user = mem_calloc(1, sizeof(struct tensor_use));
-    if (tensor->threads.user == NULL) {
+    tensor->user = mem_calloc(1, sizeof(struct tensor_use));
+    if (tensor->user == NULL) {
         names_let_go(&set->negotiator, tensor);
         return NULL;
     }
@@ -39,7 +39,7 @@ bool tensor_use_begin(struct tensor_use *use)
 
 void tensor_use_end(struct process_set *set, struct tensor_state *tensor)
 {
-    struct tensor_use *use = tensor->threads.user;
+    struct tensor_use *use = tensor->user;
 
     use->in_flight = false;
     if (use->registration != NULL) {
@@ -51,7 +51,7 @@ void tensor_use_end(struct process_set *set, struct tensor_state *tensor)
 struct observed_name tensor_use_record(
         const struct process_set *set, struct tensor_state *tensor)
 {
-    struct tensor_use *use = tensor->threads.user;
+    struct tensor_use *use = tensor->user;
 
     if (use->record.mark == NULL) {
         observer_name(&set->context->observer, &use->record, tensor->name, set->id,

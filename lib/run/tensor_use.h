@@ -23,7 +23,7 @@ struct registration {
     int64_t lists[]; /* of `all`: rows_of, recv_rows, dims                            */
 };
 
-/** A name that is, or was, in use: tensor_state.threads.user. */
+/** A name that is, or was, in use: tensor_state.user. */
 struct tensor_use {
     bool in_flight; /* with an operation of the pool                                  */
     struct registration *registration; /* owned; NULL: none                           */

@@ -205,7 +205,7 @@ UNIT_TEST(test_a_name_that_is_held_is_not_forgotten)
     assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
     first.tensor = names_hold(&negotiator, &ref);
     assert_non_null(first.tensor);
-    first.tensor->threads.user = &is_forgotten;
+    first.tensor->user = &is_forgotten;
     play_others(&negotiator, &first);
     assert_int_not_equal(negotiator.names.freed, 0);
     assert_false(is_forgotten);
@@ -237,7 +237,7 @@ UNIT_TEST(test_a_name_that_was_not_submitted_goes_when_it_is_let_go)
     assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
     request.tensor = names_hold(&negotiator, &ref);
     assert_non_null(request.tensor);
-    request.tensor->threads.user = &is_forgotten;
+    request.tensor->user = &is_forgotten;
     assert_ptr_equal(names_hold(&negotiator, &ref), request.tensor);
     assert_null(tensor_find(&negotiator, &ref));
     names_let_go(&negotiator, request.tensor);
