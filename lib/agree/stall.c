@@ -76,13 +76,13 @@ int stall_report_end_names(struct stall_report *report)
 
 /* ------------------------------------------------------------------ what is stalled */
 
-/* How old a round is, in STALL_PARTS of the time of a stall. */
-static uint32_t stall_age(
+/* How old a round is, in STALL_PARTS of the time of a stall; what counts are differences. */
+static uint16_t stall_age(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     const int64_t age_ns = negotiator->now_ns - tensor->round.since_ns;
 
-    return age_ns > 0 ? (uint32_t)(age_ns * STALL_PARTS / negotiator->config.stall_ns)
+    return age_ns > 0 ? (uint16_t)(age_ns * STALL_PARTS / negotiator->config.stall_ns)
                       : 0;
 }
 
@@ -91,7 +91,8 @@ static bool is_due(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     if (is_decided(tensor) ||
-            stall_age(negotiator, tensor) - tensor->round.reported < STALL_PARTS) {
+            (uint16_t)(stall_age(negotiator, tensor) - tensor->round.reported) <
+                    STALL_PARTS) {
         return false;
     }
     if (is_coordinator(negotiator)) {

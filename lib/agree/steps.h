@@ -29,24 +29,28 @@ static inline uint64_t steps_next(const struct steps *steps)
     return steps->last + (uint64_t)(steps->stride != 0 ? steps->stride : 1);
 }
 
-/** The tensor was used. A single jump, as from a checkpoint, does not change the stride. */
-static inline void steps_take(struct steps *steps, uint64_t step)
+/** The step changed. A single jump, as from a checkpoint, does not change the stride. */
+static inline void steps_jump(struct steps *steps, int64_t far)
 {
-    const int64_t far = (int64_t)(step - steps->last);
     const int32_t jump = far == (int32_t)far ? (int32_t)far : 0;
 
+    steps->stride = steps->stride == 0 || jump == steps->jump ? jump : steps->stride;
+    steps->jump = jump;
+    steps->length = steps->run;
+    steps->run = 1;
+}
+
+/** The tensor was used. */
+static inline void steps_take(struct steps *steps, uint64_t step)
+{
     if (step == 0 || steps->last == 0) {
         steps->run = 1;
         steps->length = 1;
-    } else if (far == 0) {
+    } else if (step == steps->last) {
         steps->run++;
         steps->length = steps->run > steps->length ? UINT32_MAX : steps->length;
     } else {
-        steps->stride =
-                steps->stride == 0 || jump == steps->jump ? jump : steps->stride;
-        steps->jump = jump;
-        steps->length = steps->run;
-        steps->run = 1;
+        steps_jump(steps, (int64_t)(step - steps->last));
     }
     steps->last = step;
 }

@@ -71,12 +71,12 @@ struct round {
     int64_t since_ns; /* first announcement seen here; 0: round not begun */
     const struct request *local; /* of this rank, while pending; borrowed */
     struct parts *parts; /* from its first use on, until a number is given; owned */
-    uint32_t reported; /* its age at the last stall report: stall_age(); 0: none */
-    bool pending : 1; /* this rank submitted it and has no outcome yet */
-    bool by_number : 1; /* it was announced so */
-    bool cancel : 1; /* it is to be cancelled */
-    bool split : 1; /* inner: pass everything on, wait for nobody */
-    bool collected : 1; /* member by member: `parts` or something of the tally is set */
+    uint16_t reported; /* its age at the last stall report: stall_age(); 0: none */
+    bool pending; /* this rank submitted it and has no outcome yet */
+    bool by_number; /* it was announced so */
+    bool cancel; /* it is to be cancelled */
+    bool split; /* inner: pass everything on, wait for nobody */
+    bool collected; /* member by member: `parts` or something of the tally is set */
 };
 
 /**
