@@ -248,3 +248,31 @@ UNIT_TEST(test_a_name_that_was_not_submitted_goes_when_it_is_let_go)
     negotiator_fini(&negotiator);
     tree_shape_fini(&shape);
 }
+
+/* The text of a report that a look at the clock of rank 0 made; "": none. */
+static const char *report_at(struct scene *scene, int64_t now_ns)
+{
+    scene->stall[0] = '\0';
+    scene_tick(scene, 0, now_ns);
+    return scene->stall;
+}
+
+/* Only the age at the last report is kept, in few bits. */
+UNIT_TEST(test_a_stall_is_reported_again_after_the_time_of_a_stall)
+{
+    const struct request request = scene_request("late", 5);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, 10);
+
+    scene_say(s, 0, &request);
+    (void)report_at(s, 800); /* asks what others hold */
+    assert_string_equal(report_at(s, 999), "");
+    assert_string_not_equal(report_at(s, 1300), "");
+    assert_string_equal(report_at(s, 1301), "");
+    assert_string_equal(report_at(s, 2200), "");
+    assert_string_not_equal(report_at(s, 2301), "");
+    assert_string_equal(report_at(s, 3200), "");
+    assert_string_not_equal(report_at(s, 4095900), "");
+    assert_string_equal(report_at(s, 4095901), "");
+    assert_string_not_equal(report_at(s, 4096901), "");
+    scene_fini(s);
+}

@@ -42,6 +42,11 @@ UNIT_TEST(test_a_jump_does_not_change_what_is_expected)
 UNIT_TEST(test_no_number_is_too_large)
 {
     const uint64_t top = (uint64_t)INT64_MAX + 1;
+    const uint64_t far = (uint64_t)INT32_MAX + 2;
 
     assert_int_equal(SURPRISES(top - 1, top, 1, top, 1), 3);
+    /* What is kept of a change is 32 bits: a stride that does not fit is not learned. */
+    assert_int_equal(SURPRISES(1, 1 + far, 1 + 2 * far, 1 + 3 * far, 2 + 3 * far), 3);
+    assert_int_equal(SURPRISES(1 + 3 * far, 1 + 2 * far, 1 + far, 1), 3);
+    assert_int_equal(SURPRISES(1, far - 1, 2 * far - 3), 1);
 }
