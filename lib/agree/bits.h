@@ -40,8 +40,8 @@ struct bits {
     uint64_t places; /* numbers that can be in use; 0: none */
     size_t words; /* in use */
     struct bits_word *rows; /* [words], bits_row(); owned */
-    struct tensor_state **at; /* [64 words] whose number has the place, or NULL; owned */
-    uint64_t *free_since; /* coordinator: [64 words] length of the log when the place became
+    struct tensor_state **at; /* [64 words] whose number it is, or NULL; owned */
+    uint64_t *free_since; /* coordinator: [64 words] length of the log when it became
                              free; UINT64_MAX: it is taken; owned */
     uint64_t pace; /* the number whose uses are counted as steps; 0: the next one */
     bool dirty; /* own or heard have grown */

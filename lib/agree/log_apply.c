@@ -379,8 +379,7 @@ static bool is_forsaken(
         return tensor->tally->arrived + tensor->tally->named == 0;
     }
     return !tensor->round.split &&
-            (tensor->round.parts == NULL ||
-                    bitset_is_empty(&tensor->round.parts->who));
+            (tensor->round.parts == NULL || bitset_is_empty(&tensor->round.parts->who));
 }
 
 /* Takes out what others announced of a tensor as part of a group. */

@@ -254,7 +254,8 @@ static bool round_is_valid(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     if (tensor->round.since_ns == 0 ||
-            (tensor->round.by_number && (!tensor->round.pending || tensor->number == 0))) {
+            (tensor->round.by_number &&
+                    (!tensor->round.pending || tensor->number == 0))) {
         return false;
     }
     if (is_coordinator(negotiator)) {
@@ -285,7 +286,8 @@ static bool idle_is_valid(const struct negotiator *negotiator)
 
     for (const struct tensor_state *e = negotiator->names.idle.first; e != NULL;
             e = e->links.next) {
-        if (e->round.since_ns != 0 || e->round.pending || e->number != 0 || is_named(e)) {
+        if (e->round.since_ns != 0 || e->round.pending || e->number != 0 ||
+                is_named(e)) {
             return false;
         }
         count++;

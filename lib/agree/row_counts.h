@@ -50,12 +50,11 @@ static inline int row_counts_given(const struct row_counts *counts)
 /** The memory that it takes, with its pointer. */
 static inline size_t row_counts_bytes(const struct row_counts *counts)
 {
-    return sizeof counts +
-            (counts == NULL
-                            ? 0
-                            : sizeof *counts +
-                                    (size_t)counts->capacity *
-                                            sizeof *counts->numbers);
+    const size_t kept = counts == NULL
+            ? 0
+            : sizeof *counts + (size_t)counts->capacity * sizeof *counts->numbers;
+
+    return sizeof counts + kept;
 }
 /** True when the metadata have just what was kept. */
 static inline bool row_counts_equal(

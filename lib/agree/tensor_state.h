@@ -45,18 +45,18 @@ struct tally {
     /* knowledge that outlives a round */
     uint64_t uses; /* rounds that ended well */
     uint64_t decided_at; /* length of the log when the last round ended */
-    bool retired; /* the number is forgotten in this log message */
-    struct row_counts **row_counts; /* [size] what each rank gave last, or NULL; owned */
-    bool row_counts_match; /* they were compared since they changed */
+    struct row_counts **row_counts; /* [size] what each gave last, or NULL; owned */
     struct operands *operands; /* of its number, or NULL; owned */
     struct tensor_links in_numbered;
+    bool row_counts_match; /* they were compared since they changed */
+    bool retired; /* the number is forgotten in this log message */
 
     /* this round */
+    bool decided; /* in the log message being built */
     int arrived; /* members in `who` */
     int named; /* members in variants */
-    struct variant *variants; /* owned */
     int cancelled_by; /* set rank that cancelled it, or -1 */
-    bool decided; /* in the log message being built */
+    struct variant *variants; /* owned */
     struct tensor_state *group_next; /* complete, waiting for its group */
 };
 
@@ -98,8 +98,8 @@ struct tensor_state {
     uint64_t number; /* agreed number; 0: none */
     struct meta meta; /* that the number stands for; owned */
     struct steps steps; /* of all uses of the number, equal on all members */
-    struct row_counts *announced; /* what this rank gave last, or NULL; owned; without a number
-                               it is forgotten when the round ends */
+    struct row_counts *announced; /* what this rank gave last, or NULL; owned;
+                               without a number it is forgotten when the round ends */
 
     struct round round;
     struct tally *tally; /* coordinator: in front of this; else NULL */
