@@ -70,7 +70,7 @@ struct negotiator_config {
     pthread_mutex_t *lock;
     void *user;
     void (*forget)(
-            void *user, void *theirs); /* a name goes, and threads.user; locked */
+            void *user, void *theirs); /* a name goes, and `user` of it; locked */
 };
 
 /** Announcements by which a member leaves: it submits nothing more to the set. */
