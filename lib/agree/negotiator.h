@@ -65,6 +65,11 @@ struct negotiator_config {
      * does. Operands of all members together take at most NEGOTIATOR_OPERAND_BYTES.
      */
     size_t (*operand)(void *user, const struct request *request, const void **bytes);
+    /*
+     * Executes the actions that there are, before the flush: a log message goes on before it is
+     * applied here. NULL: they wait.
+     */
+    tutti_status (*act)(void *user);
 
     /* With threads that share the names (names.h); zeroed: there are none. */
     pthread_mutex_t *lock;

@@ -162,6 +162,12 @@ void message_reset(struct wire_writer *message)
     wire_writer_reset(message);
 }
 
+static void forget_actions(struct outbox *box)
+{
+    box->action_count = 0;
+    message_reset(&box->arena);
+}
+
 void outbox_clear(struct outbox *box)
 {
     for (size_t i = 0; i < box->outcome_count; i++) {
@@ -172,8 +178,7 @@ void outbox_clear(struct outbox *box)
     }
     box->meta_count = 0;
     box->outcome_count = 0;
-    box->action_count = 0;
-    message_reset(&box->arena);
+    forget_actions(box);
     message_reset(&box->operands);
 }
 
@@ -205,7 +210,9 @@ tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size
     return TUTTI_OK;
 }
 
-tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_t len)
+/* The actions that pass a log message on. */
+static tutti_status add_forwards(
+        struct negotiator *negotiator, const void *bytes, size_t len)
 {
     const struct tree *tree = &negotiator->tree;
     tutti_status status = TUTTI_OK;
@@ -224,6 +231,18 @@ tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_
         if (!tree->child_is_near[c]) {
             status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
         }
+    }
+    return status;
+}
+
+tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_t len)
+{
+    struct outbox *box = &negotiator->outbox;
+    tutti_status status = add_forwards(negotiator, bytes, len);
+
+    if (status == TUTTI_OK && negotiator->config.act != NULL && box->action_count > 0) {
+        status = negotiator->config.act(negotiator->config.user);
+        forget_actions(box);
     }
     return status;
 }

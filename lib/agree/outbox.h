@@ -122,7 +122,7 @@ TUTTI_MUST_USE struct outcome *outcome_add(
  * all later steps have, take less.
  */
 void message_reset(struct wire_writer *message);
-/** A log message goes to all children: over the board to those of this node. */
+/** A log message goes to all children, at once: over the board to those of this node. */
 tutti_status forward_log(struct negotiator *negotiator, const void *bytes, size_t len);
 /** Forgets actions and outcomes. */
 void outbox_clear(struct outbox *box);

@@ -448,7 +448,7 @@ tutti_status tutti_cancel(tutti *t, tutti_request request)
     }
     pthread_mutex_unlock(&t->lock);
     if (status == TUTTI_OK) {
-        context_notify(t);
+        context_notify(t, 0);
     }
     return status;
 }

@@ -139,7 +139,7 @@ void complete_call_back(struct tutti *t, struct operation *operations)
             operation = next) {
         next = operation->next;
         call_back(t, operation);
-        t->driver.calls++;
+        counter_publish(&t->driver.calls, 1);
     }
     atomic_store_explicit(&t->driver.calling_back, 0, memory_order_relaxed);
 }

@@ -38,13 +38,20 @@ static void remember_submitter(struct tutti *t)
     }
 }
 
-void context_notify(struct tutti *t)
+void context_notify(struct tutti *t, uint32_t callbacks)
 {
+    if (callbacks > 0) {
+        (void)atomic_fetch_add_explicit(
+                &t->driver.calls_due, callbacks, memory_order_seq_cst);
+    }
     doorbell_ring(t->driver.bell);
     if (t->driver.has_background &&
             atomic_load_explicit(&t->driver.waiters, memory_order_seq_cst) == 0) {
         remember_submitter(t);
         doorbell_ring(&t->driver.park_bell);
+        if (callbacks > 0) {
+            doorbell_ring(&t->driver.rest_bell);
+        }
     }
 }
 

@@ -129,8 +129,12 @@ static inline bool context_has_work(const struct tutti *t)
 
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);
-/** After a submission: makes sure that some thread will look at it. */
-void context_notify(struct tutti *t);
+/**
+ * After a submission: makes sure that some thread will look at it.
+ * @param callbacks  of what was submitted: nobody can wait for these, so the background thread
+ *                   does not leave them to waiters
+ */
+void context_notify(struct tutti *t, uint32_t callbacks);
 /** TUTTI_OK if the calling thread may wait, else TUTTI_ERR_THREAD with the reason. */
 tutti_status context_may_wait(struct tutti *t);
 

@@ -292,10 +292,22 @@ void driver_enter(struct tutti *t)
     (void)atomic_fetch_add_explicit(&t->driver.waiters, 1, memory_order_seq_cst);
 }
 
+static uint64_t calls_made(const struct tutti *t)
+{
+    return atomic_load_explicit(&t->driver.calls, memory_order_relaxed);
+}
+
 /* This rank must look for messages although it has submitted nothing. */
 static bool is_on_duty(const struct tutti *t)
 {
     return tickets_are_used(&t->engine.tickets) && order_is_on_duty(t);
+}
+
+/* Callbacks have not run: nobody can wait for their operations. */
+static bool owes_calls(const struct tutti *t)
+{
+    return atomic_load_explicit(&t->driver.calls_due, memory_order_seq_cst) !=
+            calls_made(t);
 }
 
 void driver_leave(struct tutti *t)
@@ -310,6 +322,9 @@ void driver_leave(struct tutti *t)
     if (before == 1 && t->driver.has_background &&
             (context_has_work(t) || is_on_duty(t) || has_unsent(t))) {
         doorbell_ring(&t->driver.park_bell);
+        if (owes_calls(t)) {
+            doorbell_ring(&t->driver.rest_bell);
+        }
     }
 }
 
@@ -550,9 +565,9 @@ static void background_drive(struct tutti *t, struct background *background)
             (void)sched_yield();
             continue;
         }
-        calls = t->driver.calls;
+        calls = calls_made(t);
         pass(t, &idle);
-        background->called = background->called || t->driver.calls != calls;
+        background->called = background->called || calls_made(t) != calls;
         stop_driving(t);
         if (idle.since_ns == 0) {
             background_moved(background);
@@ -576,13 +591,18 @@ static void background_drive(struct tutti *t, struct background *background)
  * Nothing to drive. An application that always waits right after it has submitted does not
  * need this thread, and waking it costs both of them system calls: it then comes by itself
  * from time to time, and sleeps until it is rung only when nothing was submitted meanwhile.
+ * What is submitted with a callback nobody can wait for: it comes at once.
  */
 static void background_rest(
-        struct tutti *t, struct background *background, uint32_t seen)
+        struct tutti *t, struct background *background, uint32_t seen, uint32_t called)
 {
     if (background->vain >= VAIN_MANY && seen != background->rested) {
         background->rested = seen;
-        background_nap(t, NAP_BUSY_MAX_NS);
+        if (background->computes) {
+            background_nap(t, NAP_BUSY_MAX_NS);
+        } else {
+            doorbell_sleep(&t->driver.rest_bell, called, NAP_BUSY_MAX_NS);
+        }
     } else {
         doorbell_sleep(&t->driver.park_bell, seen, INT64_MAX);
         background->vain++; /* until it moves something */
@@ -617,7 +637,7 @@ static bool background_has_work(struct tutti *t, const struct background *backgr
     const uint64_t count =
             atomic_load_explicit(&t->work.intake.count, memory_order_relaxed);
 
-    if (!background_is_needed(t) || background->vain < VAIN_MANY) {
+    if (!background_is_needed(t) || background->vain < VAIN_MANY || owes_calls(t)) {
         return background_is_needed(t);
     }
     background_nap(t, NAP_BUSY_MIN_NS);
@@ -636,11 +656,12 @@ static void *background_main(void *arg)
     cpu_load_init(&background.load);
     while (!is_stopping(t)) {
         const uint32_t seen = doorbell_listen(&t->driver.park_bell);
+        const uint32_t called = doorbell_listen(&t->driver.rest_bell);
 
         if (background_has_work(t, &background)) {
             background_drive(t, &background);
         } else if (!is_stopping(t) && !background_linger(t, &background)) {
-            background_rest(t, &background, seen);
+            background_rest(t, &background, seen, called);
         }
     }
     cpu_load_fini(&background.load);
@@ -676,6 +697,7 @@ void driver_stop_background(struct tutti *t)
     atomic_store_explicit(&t->driver.stopping, 1, memory_order_release);
     futex_wake(&t->driver.stopping, 1);
     doorbell_ring(&t->driver.park_bell);
+    doorbell_ring(&t->driver.rest_bell);
     doorbell_ring(t->driver.bell);
     (void)pthread_join(t->driver.background, NULL);
     t->driver.has_background = false;

@@ -42,12 +42,14 @@ struct driver {
     _Atomic uintptr_t calling_back; /* thread inside a callback, 0: none              */
     _Atomic int32_t
             submitter; /* thread that submitted last while nobody waited; 0: none */
+    _Atomic uint64_t calls_due; /* callbacks of what was submitted                    */
+    _Atomic uint64_t calls; /* those that have run; by who drives                     */
     struct doorbell own_bell; /* `bell`, unless the transport's ranks share theirs    */
     struct doorbell done_bell; /* waiting threads that do not drive sleep here        */
     struct doorbell park_bell; /* the background thread, when it has nothing to do    */
+    struct doorbell rest_bell; /* the same while it leaves submissions to who waits   */
 
     /* of the thread that drives */
-    uint64_t calls; /* callbacks that have run                                        */
     struct cpu_load load;
 };
 

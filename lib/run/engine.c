@@ -162,8 +162,10 @@ static tutti_status show_log(
     return status;
 }
 
-static tutti_status run_actions(struct tutti *t, struct process_set *set)
+tutti_status engine_act(void *user)
 {
+    struct process_set *set = user;
+    struct tutti *t = set->context;
     const struct negotiator *negotiator = &set->negotiator;
     tutti_status status = TUTTI_OK;
 
@@ -202,7 +204,7 @@ static tutti_status settle_set(struct tutti *t, struct process_set *set)
     set->dirty = false;
     status = negotiator_flush(negotiator);
     if (status == TUTTI_OK) {
-        status = run_actions(t, set);
+        status = engine_act(set);
     }
     observe_set(t, set, EVENT_SETTLED);
     if (status == TUTTI_OK && negotiator->outbox.outcome_count > 0) {

@@ -38,6 +38,9 @@ struct engine {
 /** One pass. Sets *moved when anything happened. A failure fails the context. */
 void engine_progress(struct tutti *t, bool *moved);
 
+/** Executes the actions of a process set's negotiator: negotiator_config.act. */
+tutti_status engine_act(void *user);
+
 /** True while a device is at work, which rings for nobody. Only for who drives. */
 bool engine_must_poll(const struct tutti *t);
 /** True when every message sent has left this rank. */

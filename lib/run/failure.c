@@ -48,8 +48,8 @@ tutti_status failure_of_device(struct tutti *t, tutti_status status)
         return status;
     }
     failure_set(t, t->rank, tutti_last_error());
-    context_notify(
-            t); /* the others are to be told, and nothing here may be in flight */
+    /* The others are to be told, and nothing here may be in flight. */
+    context_notify(t, 0);
     pthread_mutex_lock(&t->lock);
     status = error_raise(&t->failure.error);
     pthread_mutex_unlock(&t->lock);

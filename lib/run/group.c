@@ -44,6 +44,7 @@ void group_add(struct open_group *group, struct operation *operation)
 {
     operation->next = group->newest;
     group->newest = operation;
+    group->callbacks += operation->callback.call != NULL ? 1 : 0;
     if (group->oldest == NULL) {
         group->oldest = operation;
     }
@@ -187,7 +188,7 @@ tutti_status group_end(struct tutti *t)
     if (status != TUTTI_OK) {
         status = error_raise(&group->error);
     } else {
-        context_notify(t);
+        context_notify(t, group->callbacks);
     }
     mem_free(group);
     return status;

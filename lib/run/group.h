@@ -23,6 +23,7 @@ struct open_group {
     struct operation *newest,
             *oldest; /* members, over next; their names are held      */
     uint32_t count;
+    uint32_t callbacks; /* of the members                                   */
     uint64_t hash; /* of the members, in no order                      */
     struct error error; /* first refusal of a member                        */
     struct open_group *next;

@@ -85,6 +85,7 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .row_count_bytes_max = ROW_COUNT_BYTES_MAX,
         .stall_ns = t->engine.stall_ns,
         .stall_fail_ns = t->engine.stall_fail_ns,
+        .act = t->sets.act,
         .board = has_board(t, set),
         .lock = &t->lock,
         .user = set,

@@ -47,6 +47,8 @@ struct process_sets {
     struct process_set **sets; /* owned, in order of creation; sets[0] is the world */
     size_t count, capacity;
     tutti_process_set next_id;
+    tutti_status (*act)(
+            void *user); /* negotiator_config.act, with a set; fixed        */
     bool index_used[OP_SETS_MAX]; /* which op_set.index are taken                   */
     _Atomic uint32_t tickets, served; /* calls that make sets: how many there were, and
                                          which of them is served; any thread        */

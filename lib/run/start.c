@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "run/driver.h"
+#include "run/engine.h"
 #include "run/order.h"
 #include "run/process_set.h"
 #include "run/set_list.h"
@@ -42,6 +43,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->peers.caches = spec->caches;
     t->peers.transport = spec->transport;
     t->engine.forming.limits = spec->limits;
+    t->sets.act = engine_act;
     t->outputs.memory = spec->memory.alloc != NULL
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };

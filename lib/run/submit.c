@@ -385,7 +385,7 @@ static tutti_status queue(struct tutti *t, struct submission *s, tutti_tensor ha
         buffers_drop(t, s);
         return status;
     }
-    context_notify(t);
+    context_notify(t, s->callback != NULL ? 1 : 0);
     return TUTTI_OK;
 }
 
@@ -476,7 +476,7 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     }
     status = failure_of_device(t, queue_persistent(t, operation, s, request));
     if (status == TUTTI_OK) {
-        context_notify(t);
+        context_notify(t, s->callback != NULL ? 1 : 0);
     }
     return status;
 }

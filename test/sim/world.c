@@ -18,6 +18,17 @@ static size_t give_operand(
     return request->hash % 2 == 0 && slot->operand % 8 != 0 ? sizeof slot->operand : 0;
 }
 
+static void run_actions(struct world *world, struct sim_member *member);
+
+/* A log message goes on at once. */
+static tutti_status act(void *user)
+{
+    struct sim_member *member = user;
+
+    run_actions(member->world, member);
+    return TUTTI_OK;
+}
+
 static void create_member(struct world *world, int set, int member)
 {
     const struct scenario *s = world->scenario;
@@ -31,8 +42,11 @@ static void create_member(struct world *world, int set, int member)
         .stall_ns = s->stall_ns,
         .stall_fail_ns = s->stall_fail_ns,
         .board = scenario_has_board(s, set, member),
-        .operand = scenario_has_operands(&s->sets[set]) ? give_operand : NULL };
+        .operand = scenario_has_operands(&s->sets[set]) ? give_operand : NULL,
+        .act = act,
+        .user = m };
 
+    m->world = world;
     m->set = set;
     m->member = member;
     m->rank = s->sets[set].ranks[member];

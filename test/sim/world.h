@@ -71,6 +71,7 @@ struct board {
 /** A member of a set: a rank's negotiator. */
 struct sim_member {
     struct negotiator negotiator;
+    struct world *world;
     int set, member, rank;
     struct board board;
     int ring_read; /* of its parent's log messages */

@@ -126,6 +126,34 @@ UNIT_TEST(test_a_repeated_announcement_is_refused)
     scene_fini(s);
 }
 
+static size_t sent, ended;
+
+static tutti_status note_actions(void *user)
+{
+    const struct outbox *box = &((const struct negotiator *)user)->outbox;
+
+    sent += box->action_count;
+    ended += box->outcome_count;
+    return TUTTI_OK;
+}
+
+UNIT_TEST(test_a_log_message_goes_on_before_it_is_applied)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 2, 10);
+
+    s->ranks[0].config.act = note_actions;
+    s->ranks[0].config.user = &s->ranks[0];
+    scene_say(s, 0, &x);
+    scene_say(s, 1, &x);
+    scene_deliver(s, 1);
+    assert_int_equal(sent, 1);
+    assert_int_equal(ended, 0);
+    assert_int_equal(scene_count(s, "x", TUTTI_OK), 1);
+    assert_null(s->first); /* nor is it sent again */
+    scene_fini(s);
+}
+
 UNIT_TEST(test_a_gap_in_the_log_is_noticed)
 {
     const struct request x = scene_request("x", 5);
