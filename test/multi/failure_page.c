@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <tutti/tutti.h>
+#include <tutti/mpi.h>
 
 #include "base/clock.h"
 
@@ -249,8 +249,11 @@ int main(int argc, char **argv)
     expect(pthread_join(supervisor, NULL) == 0, "joined");
     after(&rank);
     expect(tutti_finalize(rank.t) == TUTTI_ERR_CONTEXT_FAILED, "told by finalize");
-    expect(failure_page_stage(&rank.page) == LIBRARY_STAGE_FINALIZED ||
-                    strstr(tutti_last_error(), "MPI was not finalized") != NULL,
-            "finalized");
+    if (failure_page_stage(&rank.page) != LIBRARY_STAGE_FINALIZED) {
+        /* The others came too late for tutti, but they come. */
+        expect(strstr(tutti_last_error(), "MPI was not finalized") != NULL,
+                "finalized");
+        (void)MPI_Finalize();
+    }
     return 0;
 }
