@@ -14,14 +14,16 @@
 #include "base/error.h"
 #include "base/failure_page.h"
 #include "base/mem.h"
+#include "fabric/mpi/mpi_job.h"
+#include "fabric/mpi/mpi_life.h"
 #include "ops/gpu/gpu.h"
 #include "ops/hier/hier.h"
-#include "ops/mpi/mpi.h"
+#include "ops/mpi/vendor.h"
+#include "ops/p2p/p2p.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
 #include "ops/shm/shm_board.h"
-#include "transport/mpi.h"
-#include "transport/mpi_life.h"
+#include "transport/fabric.h"
 
 /** What a context of an MPI job is built on; freed with it. */
 struct mpi_env {
@@ -68,8 +70,7 @@ static tutti_status leave_mpi(void *user, bool failed)
 
     gpu_close(env->gpu);
     shm_domain_destroy(env->domain);
-    status = transport_mpi_job_fini(
-            &env->job, env->has_started ? end : MPI_JOB_NOT_BEGUN);
+    status = mpi_job_fini(&env->job, env->has_started ? end : MPI_JOB_NOT_BEGUN);
     mem_free(env->node_of);
     mem_free(env->cache_of);
     mem_free(env);
@@ -80,7 +81,7 @@ static tutti_status agree(void *user, tutti_status mine)
 {
     const struct mpi_env *env = user;
 
-    return transport_mpi_job_agree(&env->job, mine);
+    return mpi_job_agree(&env->job, mine);
 }
 
 static void *shared_alloc(void *user, size_t bytes)
@@ -156,9 +157,9 @@ static void add_nodes(struct context_spec *spec, struct mpi_env *env)
     const bool is_alone = env->domain == NULL;
 
     env->nodes = (struct hier_config){ .inner = is_alone ? &op_self : &op_shm,
-        .across = &op_mpi,
+        .across = &op_p2p,
         .inner_native = env->domain,
-        .across_native = &env->job.data,
+        .across_native = &env->job.fabric,
         .group_of = env->node_of,
         .piece_chunks = NODES_PIECE_CHUNKS,
         .alloc = is_alone ? NULL : shared_alloc,
@@ -166,7 +167,7 @@ static void add_nodes(struct context_spec *spec, struct mpi_env *env)
         .user = env };
     add_backend(spec, &op_hier, &env->nodes);
     log_debug(&spec->log,
-            "sets that span nodes: shared memory inside the %d nodes, MPI messages "
+            "sets that span nodes: shared memory inside the %d nodes, messages "
             "between them",
             spec->nodes.count);
 }
@@ -213,7 +214,7 @@ static void choose_backends(struct context_spec *spec, struct mpi_env *env)
     if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
         add_backend(spec, &op_mpi_vendor, &env->job.data);
     }
-    add_backend(spec, &op_mpi, &env->job.data);
+    add_backend(spec, &op_p2p, &env->job.fabric);
 }
 
 static void say_thread_level(const struct context_spec *spec)
@@ -229,7 +230,8 @@ static void say_thread_level(const struct context_spec *spec)
 
 static tutti_status open_control(struct context_spec *spec, struct mpi_env *env)
 {
-    const tutti_status status = transport_mpi_open(&env->job, &spec->transport);
+    const tutti_status status =
+            transport_fabric_open(&env->job.fabric, &spec->transport);
 
     if (status == TUTTI_OK) {
         spec->rank = spec->transport.rank;
@@ -256,7 +258,7 @@ static tutti_status prepare(struct context_spec *spec, struct mpi_env *env)
         status = agree(env, setup_agree(spec));
     }
     if (status == TUTTI_OK) {
-        status = agree(env, link_meet(spec, &env->job.data));
+        status = agree(env, link_meet(spec, &env->job.fabric));
     }
     if (status == TUTTI_OK) {
         status = agree(env, neighbours_meet(spec, &env->domain, &env->all_share));
@@ -320,12 +322,12 @@ static tutti_status check_world(void)
 /* The process's part in the job; of the world when comm is MPI_COMM_NULL. */
 static tutti_status join_job(struct mpi_job *job, MPI_Comm comm)
 {
-    tutti_status status = transport_mpi_job_init(job, comm);
+    tutti_status status = mpi_job_init(job, comm);
 
     if (status == TUTTI_OK && comm == MPI_COMM_NULL) {
         status = check_world();
         if (status != TUTTI_OK) {
-            (void)transport_mpi_job_fini(job, MPI_JOB_NOT_BEGUN);
+            (void)mpi_job_fini(job, MPI_JOB_NOT_BEGUN);
         }
     }
     return status;
@@ -341,9 +343,9 @@ static tutti_status refuse(MPI_Comm comm, tutti_status status)
     struct error error;
 
     error_fill(&error, status, -1, "%s", tutti_last_error());
-    if (transport_mpi_is_on() && transport_mpi_job_init(&job, comm) == TUTTI_OK) {
-        (void)!transport_mpi_job_agree(&job, error_raise(&error));
-        (void)transport_mpi_job_fini(&job, MPI_JOB_NOT_BEGUN);
+    if (mpi_is_on() && mpi_job_init(&job, comm) == TUTTI_OK) {
+        (void)!mpi_job_agree(&job, error_raise(&error));
+        (void)mpi_job_fini(&job, MPI_JOB_NOT_BEGUN);
     }
     return error_raise(&error);
 }
@@ -411,8 +413,7 @@ static tutti_status among(const int *ranks, int n, MPI_Comm *comm)
     if (world != MPI_GROUP_NULL) {
         (void)MPI_Group_free(&world);
     }
-    return code == MPI_SUCCESS ? TUTTI_OK
-                               : transport_mpi_error(code, "MPI_Comm_create_group");
+    return code == MPI_SUCCESS ? TUTTI_OK : mpi_error(code, "MPI_Comm_create_group");
 }
 
 /* MPI would end the process if it were called with these. */
@@ -425,7 +426,7 @@ static tutti_status check_among(const int *ranks, int n)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!transport_mpi_is_on()) {
+    if (!mpi_is_on()) {
         return error_set(TUTTI_ERR_MPI,
                 "tutti_init_ranks: MPI is not running; call tutti_init() or "
                 "tutti_mpi_hold() first");

@@ -72,9 +72,16 @@ static void clear(void *requests, int count)
     }
 }
 
-static bool is_free(const void *requests, int index)
+static bool are_free(const void *requests, int count)
 {
-    return ((const struct ucx_request *)requests)[index].state == REQUEST_FREE;
+    const struct ucx_request *all = requests;
+
+    for (int i = 0; i < count; i++) {
+        if (all[i].state != REQUEST_FREE) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void sent(void *handle, ucs_status_t status, void *user)
@@ -175,25 +182,25 @@ static tutti_status ucx_receive(void *state, enum fabric_channel channel, int fr
             &((struct ucx_request *)requests)[index]);
 }
 
-static void ucx_cancel(void *state, void *requests, int first, int count)
+static void ucx_cancel(void *state, void *requests, int count)
 {
     const struct ucx *ucx = state;
     struct ucx_request *all = requests;
 
-    for (int i = first; i < first + count; i++) {
+    for (int i = 0; i < count; i++) {
         if (all[i].state == REQUEST_OPEN) {
             ucp_request_cancel(ucx->worker, all[i].handle);
         }
     }
 }
 
-static bool ucx_let_go(void *state, void *requests, int first, int count)
+static bool ucx_let_go(void *state, void *requests, int count)
 {
     struct ucx_request *all = requests;
     bool settled = true;
 
     (void)state;
-    for (int i = first; i < first + count; i++) {
+    for (int i = 0; i < count; i++) {
         if (all[i].state == REQUEST_OPEN) {
             settled = false;
         } else {
@@ -228,34 +235,60 @@ static tutti_status progress(struct ucx *ucx, int calls)
     return hear_goodbyes(ucx);
 }
 
-static tutti_status ucx_poll(void *state, void *requests, int request_count,
-        struct fabric_done *done, int *count)
+/* Everything that has come is in its place; an error names a rank that has died. */
+static tutti_status move(struct ucx *ucx)
 {
-    struct ucx *ucx = state;
-    struct ucx_request *all = requests;
     tutti_status status = progress(ucx, PROGRESS_MAX);
 
     if (status == TUTTI_OK && peers_look(ucx)) {
         status = progress(ucx, PROGRESS_ALL);
     }
-    if (status == TUTTI_OK) {
-        status = peers_check(ucx);
-    }
-    *count = 0;
-    for (int i = 0; i < request_count; i++) {
-        if (all[i].state != REQUEST_DONE) {
-            continue;
+    return status == TUTTI_OK ? peers_check(ucx) : status;
+}
+
+static tutti_status take(struct ucx_request *request)
+{
+    request->state = REQUEST_FREE;
+    return request->status == UCS_OK
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_MPI, "UCX could not move a message: %s",
+                      ucs_status_string(request->status));
+}
+
+static tutti_status ucx_poll(void *state, void *requests, int receives, int count,
+        int *done, int *done_count)
+{
+    struct ucx_request *all = requests;
+    tutti_status status = move(state);
+
+    (void)receives;
+    *done_count = 0;
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        if (all[i].state == REQUEST_DONE) {
+            done[(*done_count)++] = i;
+            status = take(&all[i]);
         }
-        all[i].state = REQUEST_FREE;
-        if (all[i].status != UCS_OK && status == TUTTI_OK) {
-            status = error_set(TUTTI_ERR_MPI, "UCX could not move a message: %s",
-                    ucs_status_string(all[i].status));
-        }
-        done[(*count)++] = (struct fabric_done){
-            .index = i, .from = all[i].from, .bytes = all[i].bytes
-        };
     }
     return status;
+}
+
+static tutti_status ucx_test(
+        void *state, void *requests, int index, struct fabric_arrival *arrival)
+{
+    struct ucx_request *request = &((struct ucx_request *)requests)[index];
+    tutti_status status = TUTTI_OK;
+
+    if (request->state == REQUEST_OPEN) {
+        status = move(state);
+    }
+    if (request->state == REQUEST_OPEN) {
+        return status == TUTTI_OK ? TUTTI_AGAIN : status;
+    }
+    if (arrival != NULL) {
+        *arrival = (struct fabric_arrival){ .from = request->from,
+            .bytes = request->bytes };
+    }
+    return request->state == REQUEST_DONE ? take(request) : TUTTI_OK;
 }
 
 /* ----------------------------------------------------------------------- sleeping */
@@ -277,10 +310,11 @@ static const struct fabric_ops ucx_ops = {
     .name = "ucx",
     .request_bytes = sizeof(struct ucx_request),
     .clear = clear,
-    .is_free = is_free,
+    .are_free = are_free,
     .send = ucx_send,
     .receive = ucx_receive,
     .poll = ucx_poll,
+    .test = ucx_test,
     .cancel = ucx_cancel,
     .let_go = ucx_let_go,
     .listen = ucx_listen,
@@ -354,7 +388,7 @@ static void destroy(struct ucx *ucx)
     }
     if (ucx->worker != NULL) {
         if (ucx->goodbye != NULL) {
-            ucx_cancel(ucx, ucx->goodbye, 0, 1);
+            ucx_cancel(ucx, ucx->goodbye, 1);
         }
         ucp_worker_destroy(ucx->worker);
     }

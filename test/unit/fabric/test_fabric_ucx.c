@@ -68,9 +68,14 @@ static void open_fabric(void)
     fabric.ops->clear(requests, REQUESTS);
 }
 
+static bool is_free(int index)
+{
+    return fabric.ops->are_free(fabric_request(&fabric, requests, index), 1);
+}
+
 static void send_to(int to, int tag, const void *bytes, size_t len, int index)
 {
-    CHECK(fabric.ops->is_free(requests, index));
+    CHECK(is_free(index));
     CHECK(fabric.ops->send(fabric.state, FABRIC_DATA, to, tag, bytes, len, requests,
                   index) == TUTTI_OK);
 }
@@ -82,25 +87,34 @@ static void receive_from(int from, int tag, void *bytes, size_t len, int index)
                   len, requests, index) == TUTTI_OK);
 }
 
-/* Until all requests are complete; the last that did. */
-static struct fabric_done wait_for_all(void)
+static tutti_status poll_all(int *count)
 {
-    struct fabric_done done[REQUESTS] = { { 0 } };
-    struct fabric_done last = { 0 };
-    int open = 0;
+    int done[REQUESTS];
 
-    for (int i = 0; i < REQUESTS; i++) {
-        open += fabric.ops->is_free(requests, i) ? 0 : 1;
-    }
-    while (open > 0) {
+    return fabric.ops->poll(fabric.state, requests, REQUESTS, REQUESTS, done, count);
+}
+
+/* Until all requests are complete. */
+static void wait_for_all(void)
+{
+    while (!fabric.ops->are_free(requests, REQUESTS)) {
         int count = 0;
 
-        CHECK(fabric.ops->poll(fabric.state, requests, REQUESTS, done, &count) ==
-                TUTTI_OK);
-        open -= count;
-        last = count > 0 ? done[count - 1] : last;
+        CHECK(poll_all(&count) == TUTTI_OK);
     }
-    return last;
+}
+
+/* What one of them, a receive, has brought. */
+static struct fabric_arrival wait_for(int index)
+{
+    struct fabric_arrival arrival = { .from = -1 };
+    tutti_status status;
+
+    do {
+        status = fabric.ops->test(fabric.state, requests, index, &arrival);
+    } while (status == TUTTI_AGAIN);
+    CHECK(status == TUTTI_OK);
+    return arrival;
 }
 
 static void meet(void)
@@ -119,7 +133,7 @@ static void greet_all(void)
             send_to(r, 1, &(uint8_t){ (uint8_t)me }, 1, RANKS + r);
         }
     }
-    (void)wait_for_all();
+    wait_for_all();
 }
 
 /* ---------------------------------------------------------------------- topics */
@@ -136,26 +150,26 @@ static void test_messages(void)
     CHECK(out != NULL && in != NULL);
     memset(out, 7 * me + 1, LONG_BYTES);
     for (int i = 0; i < 5; i++) {
-        struct fabric_done last;
+        struct fabric_arrival arrival;
 
         memset(in, 0, LONG_BYTES);
         send_to(to, FABRIC_TAG_MAX - i, out, lengths[i], 0);
         receive_from(from, FABRIC_TAG_MAX - i, in, LONG_BYTES, 1);
-        do {
-            last = wait_for_all();
-        } while (!fabric.ops->is_free(requests, 1));
+        arrival = wait_for(1);
+        wait_for_all();
         for (size_t b = 0; b < LONG_BYTES; b++) {
             CHECK(in[b] == (b < lengths[i] ? 7 * from + 1 : 0));
         }
-        CHECK(last.index != 1 || (last.from == from && last.bytes == lengths[i]));
+        CHECK(arrival.from == from && arrival.bytes == lengths[i]);
     }
     /* No message has met these, and none is taken for theirs. */
     receive_from(from, 3, in, 8, 2);
     receive_from(from, 4, in, 8, 3);
-    fabric.ops->cancel(fabric.state, requests, 2, 1);
+    fabric.ops->cancel(fabric.state, fabric_request(&fabric, requests, 2), 1);
     send_to(to, 4, out, 8, 4);
-    (void)wait_for_all();
-    CHECK(in[0] == 7 * from + 1 && fabric.ops->let_go(fabric.state, requests, 2, 3));
+    wait_for_all();
+    CHECK(in[0] == 7 * from + 1 &&
+            fabric.ops->let_go(fabric.state, requests, REQUESTS));
     meet();
     free(out);
     free(in);
@@ -169,11 +183,11 @@ static void test_order_any(void)
 
     for (uint32_t i = 0; i < 500; i++) {
         if (me == 0) {
-            struct fabric_done done;
+            struct fabric_arrival done;
 
             for (int twice = 0; twice < RANKS - 1; twice++) {
                 receive_from(FABRIC_ANY, 5, &value, sizeof value, 0);
-                done = wait_for_all();
+                done = wait_for(0);
                 CHECK(done.bytes == sizeof value && done.from > 0);
                 CHECK(value == next[done.from]++ * 10 + (uint32_t)done.from);
             }
@@ -181,7 +195,7 @@ static void test_order_any(void)
             value = i * 10 + (uint32_t)me;
             CHECK(fabric.ops->send(fabric.state, FABRIC_CONTROL, 0, 5, &value,
                           sizeof value, requests, 0) == TUTTI_OK);
-            (void)wait_for_all();
+            wait_for_all();
         }
     }
     meet();
@@ -190,13 +204,11 @@ static void test_order_any(void)
 /* Sleeps until what is awaited is here; a message that is lost hangs. */
 static void sleep_until(struct doorbell *bell, int index)
 {
-    while (!fabric.ops->is_free(requests, index)) {
+    while (!is_free(index)) {
         const uint32_t seen = doorbell_listen(bell);
-        struct fabric_done done[REQUESTS];
         int count = 0;
 
-        CHECK(fabric.ops->poll(fabric.state, requests, REQUESTS, done, &count) ==
-                TUTTI_OK);
+        CHECK(poll_all(&count) == TUTTI_OK);
         if (count == 0 && fabric.ops->arm(fabric.state)) {
             doorbell_sleep(bell, seen, INT64_MAX);
         }
@@ -231,7 +243,6 @@ static void test_sleep(void)
 static void test_death(void)
 {
     static struct doorbell bell;
-    struct fabric_done done[REQUESTS];
     tutti_status status = TUTTI_OK;
     int count = 0;
 
@@ -244,7 +255,7 @@ static void test_death(void)
     while (status == TUTTI_OK) {
         const uint32_t seen = doorbell_listen(&bell);
 
-        status = fabric.ops->poll(fabric.state, requests, REQUESTS, done, &count);
+        status = poll_all(&count);
         if (status == TUTTI_OK && fabric.ops->arm(fabric.state)) {
             doorbell_sleep(&bell, seen, INT64_MAX);
         }
@@ -256,10 +267,10 @@ static void test_death(void)
     /* Those who live still reach each other. */
     send_to(2 - me, 6, &me, sizeof me, 0);
     receive_from(2 - me, 6, &count, sizeof count, 1);
-    while (!fabric.ops->is_free(requests, 1) || !fabric.ops->is_free(requests, 0)) {
+    while (!fabric.ops->are_free(requests, 2)) {
         int ready = 0;
 
-        (void)fabric.ops->poll(fabric.state, requests, REQUESTS, done, &ready);
+        (void)poll_all(&ready);
     }
     fabric_ucx_close(&fabric, true);
     _Exit(0);
@@ -268,7 +279,6 @@ static void test_death(void)
 /* Who says goodbye has not died, not even for those who look when it is long gone. */
 static void test_leave(void)
 {
-    struct fabric_done done[REQUESTS];
     int count = 0;
 
     greet_all();
@@ -283,8 +293,7 @@ static void test_leave(void)
         clock_sleep_ns(1000000);
     }
     for (int i = 0; i < 1000; i++) {
-        CHECK(fabric.ops->poll(fabric.state, requests, REQUESTS, done, &count) ==
-                TUTTI_OK);
+        CHECK(poll_all(&count) == TUTTI_OK);
     }
     CHECK(fabric.ops->send(fabric.state, FABRIC_DATA, 0, 1, "x", 1, requests, 0) ==
                     TUTTI_OK ||
