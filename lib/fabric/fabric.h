@@ -32,6 +32,9 @@ enum fabric_channel {
 /** Longest message in bytes: MPI counts are int. */
 #define FABRIC_MESSAGE_MAX ((size_t)1 << 30)
 
+/** No provider's requests are larger. */
+#define FABRIC_REQUEST_BYTES_MAX 64
+
 /** What a receive that is complete has brought. */
 struct fabric_arrival {
     int from;
@@ -40,7 +43,7 @@ struct fabric_arrival {
 
 struct fabric_ops {
     const char *name; /* "mpi", "ucx" */
-    size_t request_bytes;
+    size_t request_bytes; /* at most FABRIC_REQUEST_BYTES_MAX, and a multiple of 4 */
 
     /* Requests [0 .. count) are free. */
     void (*clear)(void *requests, int count);

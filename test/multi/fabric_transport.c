@@ -215,7 +215,7 @@ static void test_frames_of_another_length_are_refused(struct mpi_job *job)
     int taken = 0;
 
     for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
-        CHECK(transport_fabric_open(&job->fabric, &transport) == TUTTI_OK);
+        CHECK(transport_fabric_open(&job->job.fabric, &transport) == TUTTI_OK);
         meet(MPI_COMM_WORLD);
         if (transport.rank == 1 && frames[i].before > 0) {
             send_frame(job, frames[i].before, FRAME_BYTES);
@@ -248,20 +248,20 @@ static void test_a_callers_communicator_is_used_and_kept(void)
     (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
     (void)MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
     CHECK(mpi_job_init(&job, reversed) == TUTTI_OK);
-    CHECK(job.ends_mpi && job.thread_level == MPI_THREAD_MULTIPLE);
+    CHECK(job.ends_mpi && job.job.any_thread);
     CHECK(MPI_Comm_free(&reversed) == MPI_SUCCESS);
-    CHECK(transport_fabric_open(&job.fabric, &transport) == TUTTI_OK);
+    CHECK(transport_fabric_open(&job.job.fabric, &transport) == TUTTI_OK);
     CHECK(transport.rank == size - 1 - rank && transport.size == size);
     test_meetings_bring_every_block(&transport);
     transport.ops->close(transport.state);
-    (void)mpi_job_fini(&job, MPI_JOB_ENDED);
+    (void)mpi_job_fini(&job, JOB_ENDED);
     (void)MPI_Finalized(&finalized);
     CHECK(finalized == 0);
 }
 
 static void test_an_intercommunicator_is_refused(void)
 {
-    struct mpi_job job = { .thread_level = -7 };
+    struct mpi_job job = { .job.name = "untouched" };
     MPI_Comm half = MPI_COMM_NULL;
     MPI_Comm inter = MPI_COMM_NULL;
     int rank = 0;
@@ -276,7 +276,7 @@ static void test_an_intercommunicator_is_refused(void)
     (void)MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 0, &inter);
     CHECK(mpi_job_init(&job, inter) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "inter-communicator") != NULL);
-    CHECK(job.thread_level == -7);
+    CHECK(strcmp(job.job.name, "untouched") == 0);
     (void)MPI_Comm_free(&inter);
     (void)MPI_Comm_free(&half);
 }
@@ -287,7 +287,7 @@ static void test_close_returns_with_messages_under_way(struct mpi_job *job)
     struct transport transport;
     uint8_t bytes[20000] = { 0 };
 
-    CHECK(transport_fabric_open(&job->fabric, &transport) == TUTTI_OK);
+    CHECK(transport_fabric_open(&job->job.fabric, &transport) == TUTTI_OK);
     for (int to = 0; to < transport.size; to++) {
         if (to != transport.rank) {
             CHECK(transport.ops->send(transport.state, to, bytes, sizeof bytes) ==
@@ -302,7 +302,7 @@ static void test_the_end_of_mpi_is_noticed(struct mpi_job *job)
 {
     int finalized = 0;
 
-    (void)mpi_job_fini(job, MPI_JOB_ENDED);
+    (void)mpi_job_fini(job, JOB_ENDED);
     (void)MPI_Finalized(&finalized);
     CHECK(finalized != 0);
     CHECK(mpi_job_init(job, MPI_COMM_NULL) == TUTTI_ERR_MPI);
@@ -316,10 +316,10 @@ int main(void)
     struct transport transport;
 
     memset(&unused, 0, sizeof unused);
-    (void)mpi_job_fini(&unused, MPI_JOB_ENDED);
+    (void)mpi_job_fini(&unused, JOB_ENDED);
     CHECK(mpi_job_init(&job, MPI_COMM_NULL) == TUTTI_OK);
     CHECK(job.ends_mpi);
-    CHECK(transport_fabric_open(&job.fabric, &transport) == TUTTI_OK);
+    CHECK(transport_fabric_open(&job.job.fabric, &transport) == TUTTI_OK);
     test_all_pairs_keep_order_and_content(&transport);
     test_meetings_bring_every_block(&transport);
     test_steady_state_allocates_nothing(&transport);

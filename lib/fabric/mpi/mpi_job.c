@@ -3,11 +3,19 @@
  */
 #include "fabric/mpi/mpi_job.h"
 
-#include <stdio.h>
-
+#include "base/config.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "fabric/mpi/mpi_life.h"
+
+static tutti_status leave(struct job *job, enum job_end end)
+{
+    struct mpi_job *leaving = (struct mpi_job *)job;
+    const tutti_status status = mpi_job_fini(leaving, end);
+
+    mem_free(leaving);
+    return status;
+}
 
 /* Zeroed jobs hold communicators that are neither owned nor MPI_COMM_NULL. */
 static bool comm_is_owned(MPI_Comm comm)
@@ -63,6 +71,18 @@ static tutti_status join(struct mpi_job *job, MPI_Comm comm)
     return status == TUTTI_OK ? duplicate(comm, &job->data) : status;
 }
 
+static void fill(struct mpi_job *job)
+{
+    int level = MPI_THREAD_SINGLE;
+
+    (void)MPI_Query_thread(&level);
+    job->job = (struct job){ .name = TUTTI_MPI_NAME,
+        .any_thread = level == MPI_THREAD_MULTIPLE,
+        .vendor_native = &job->data,
+        .leave = leave };
+    mpi_fabric_init(&job->job.fabric, &job->fabric, job->control, job->data);
+}
+
 tutti_status mpi_job_init(struct mpi_job *job, MPI_Comm comm)
 {
     const bool is_world = comm == MPI_COMM_NULL;
@@ -72,78 +92,17 @@ tutti_status mpi_job_init(struct mpi_job *job, MPI_Comm comm)
     if (status != TUTTI_OK) {
         return status;
     }
-    (void)MPI_Query_thread(&made.thread_level);
     status = join(&made, is_world ? MPI_COMM_WORLD : comm);
     if (status != TUTTI_OK) {
-        (void)mpi_job_fini(&made, MPI_JOB_NOT_BEGUN);
+        (void)mpi_job_fini(&made, JOB_NOT_BEGUN);
         return status;
     }
     if (is_world) {
         mpi_life_meet_on(made.control);
     }
     *job = made;
-    mpi_fabric_init(&job->fabric, &job->state, job->control, job->data);
+    fill(job);
     return TUTTI_OK;
-}
-
-/* ------------------------------------------------------------------- agreement */
-
-/* Who has failed how: the first of the worst counts. */
-enum weight {
-    WEIGHT_CAUSE,
-    WEIGHT_CONSEQUENCE, /* it heard nonsense, or nothing, of another rank */
-    WEIGHT_NONE
-};
-
-struct verdict {
-    int status; /* tutti_status */
-    char text[ERROR_TEXT_MAX];
-};
-
-static enum weight weight_of(tutti_status status)
-{
-    if (status == TUTTI_OK) {
-        return WEIGHT_NONE;
-    }
-    return status == TUTTI_ERR_PROTOCOL ? WEIGHT_CONSEQUENCE : WEIGHT_CAUSE;
-}
-
-/* The verdict of `from` goes to all. */
-static int spread(MPI_Comm comm, struct verdict *verdict, int from)
-{
-    MPI_Request request;
-    int code =
-            MPI_Ibcast(verdict, (int)sizeof *verdict, MPI_BYTE, from, comm, &request);
-
-    return code == MPI_SUCCESS ? mpi_life_await(&request) : code;
-}
-
-tutti_status mpi_job_agree(const struct mpi_job *job, tutti_status mine)
-{
-    struct verdict verdict = { .status = mine };
-    int worst[2] = { (int)weight_of(mine), 0 };
-    MPI_Request request;
-    int code = MPI_Comm_rank(job->control, &worst[1]);
-
-    (void)snprintf(verdict.text, sizeof verdict.text, "%s", tutti_last_error());
-    if (code == MPI_SUCCESS) {
-        code = MPI_Iallreduce(
-                MPI_IN_PLACE, worst, 1, MPI_2INT, MPI_MINLOC, job->control, &request);
-    }
-    if (code == MPI_SUCCESS) {
-        code = mpi_life_await(&request);
-    }
-    if (code == MPI_SUCCESS && worst[0] != WEIGHT_NONE) {
-        code = spread(job->control, &verdict, worst[1]);
-    }
-    if (code != MPI_SUCCESS) {
-        return mpi_error(code, "hearing whether all ranks can start");
-    }
-    if (weight_of(mine) == WEIGHT_CAUSE || worst[0] == WEIGHT_NONE) {
-        return mine;
-    }
-    return error_set((tutti_status)verdict.status, "rank %d cannot start: %s", worst[1],
-            verdict.text);
 }
 
 /* ------------------------------------------------------------------------- end */
@@ -199,18 +158,81 @@ static void let_go(MPI_Comm *comm, bool is_quiet)
     }
 }
 
-tutti_status mpi_job_fini(struct mpi_job *job, enum mpi_job_end end)
+tutti_status mpi_job_fini(struct mpi_job *job, enum job_end end)
 {
     tutti_status status = TUTTI_OK;
 
     if (mpi_is_on()) {
-        let_go(&job->control, end == MPI_JOB_ENDED);
-        let_go(&job->data, end == MPI_JOB_ENDED);
+        let_go(&job->control, end == JOB_ENDED);
+        let_go(&job->data, end == JOB_ENDED);
     }
-    mpi_fabric_fini(&job->state);
+    mpi_fabric_fini(&job->fabric);
     if (job->ends_mpi) {
-        status = mpi_life_end(end == MPI_JOB_FAILED, job->look, job->user);
+        status = mpi_life_end(end == JOB_FAILED, job->job.look, job->job.user);
     }
     *job = (struct mpi_job){ .control = MPI_COMM_NULL, .data = MPI_COMM_NULL };
     return status;
+}
+
+/* ------------------------------------------------------------------------ joining */
+
+/*
+ * A program that is linked to one MPI and started by the mpirun of another is a world of
+ * its own in every process. Each would train for itself and look fine.
+ */
+static tutti_status check_world(void)
+{
+    const char *variable = "";
+    const int launched = config_launched_ranks(&variable);
+    int size = 0;
+
+    if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size > 1 ||
+            launched <= 1) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_MPI,
+            "%s=%d, but MPI says that this is rank 0 of 1, and so it will be in all of "
+            "them: the program is linked to another MPI than the mpirun or srun that "
+            "started it. Start it with that MPI's mpirun (tuttirun finds it; under "
+            "srun, try --mpi=pmix or --mpi=pmi2)",
+            variable, launched);
+}
+
+/* A rank that refuses tells so where MPI runs. Where it does not, the others wait in MPI_Init
+ * until the launcher sees that this process has ended. */
+static tutti_status may_join(bool refuses)
+{
+    const tutti_status status = mpi_life_check();
+
+    return status == TUTTI_OK && refuses && !mpi_is_on()
+            ? error_set(TUTTI_ERR_MPI, "MPI does not run")
+            : status;
+}
+
+tutti_status mpi_job_join(void *user, bool refuses, struct job **job)
+{
+    const MPI_Comm comm = user == NULL ? MPI_COMM_NULL : *(const MPI_Comm *)user;
+    struct mpi_job *made;
+    tutti_status status = may_join(refuses);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    made = mem_calloc(1, sizeof *made);
+    if (made == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to join an MPI job");
+    }
+    status = mpi_job_init(made, comm);
+    if (status == TUTTI_OK && user == NULL && !refuses) {
+        status = check_world();
+        if (status != TUTTI_OK) {
+            (void)mpi_job_fini(made, JOB_NOT_BEGUN);
+        }
+    }
+    if (status != TUTTI_OK) {
+        mem_free(made);
+        return status;
+    }
+    *job = &made->job;
+    return TUTTI_OK;
 }

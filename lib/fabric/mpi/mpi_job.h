@@ -8,25 +8,15 @@
 #include <stdbool.h>
 
 #include "fabric/mpi/mpi_fabric.h"
+#include "transport/job.h"
 
 /** This process's part in an MPI job. Zeroed is valid for mpi_job_fini(). */
 struct mpi_job {
+    struct job job; /* first: mpi_job_join() makes it */
     MPI_Comm control; /* for control messages; a duplicate, owned                     */
     MPI_Comm data; /* for the data plane; a duplicate, owned                         */
-    struct fabric fabric; /* over both                                              */
-    struct mpi_fabric state; /* of it                                               */
-    int thread_level; /* MPI_THREAD_*, as provided                                    */
+    struct mpi_fabric fabric; /* over both: the state of job.fabric                  */
     bool ends_mpi; /* tutti initialised MPI, which ends with the last of such jobs       */
-    tutti_status (*look)(
-            void *user); /* NULL, or set by the owner: see mpi_life_end() */
-    void *user; /* its argument                                                        */
-};
-
-/** How a job comes to its end. */
-enum mpi_job_end {
-    MPI_JOB_ENDED, /* all ranks have left it, and no message is under way */
-    MPI_JOB_NOT_BEGUN, /* no rank could begin it; messages may be under way */
-    MPI_JOB_FAILED /* the same for one that ran; not all ranks may come to their end */
 };
 
 /**
@@ -38,19 +28,18 @@ enum mpi_job_end {
  */
 tutti_status mpi_job_init(struct mpi_job *job, MPI_Comm comm);
 /**
- * All ranks learn whether one has failed. Collective; allocates nothing.
- * @param mine  this rank's status, with the last error set where it is one
- * @return TUTTI_OK when all ranks came with it; else `mine`, or the status of the first rank
- *         that failed, whose text follows its number; TUTTI_ERR_MPI
- */
-TUTTI_MUST_USE tutti_status mpi_job_agree(const struct mpi_job *job, tutti_status mine);
-/**
  * Lets go of the duplicates. Where messages may be under way, MPI, which names new
  * communicators as freed ones, would deliver them in a later job: then they are freed only
  * when MPI ends. Finalizes MPI with the last job for which tutti has initialised it.
  * @return TUTTI_OK; errors of mpi_life_end()
  */
-tutti_status mpi_job_fini(struct mpi_job *job, enum mpi_job_end end);
+tutti_status mpi_job_fini(struct mpi_job *job, enum job_end end);
+
+/**
+ * job_source.join: a job of its own memory. user: NULL for MPI's world, or an MPI_Comm.
+ * @return as mpi_job_init(); TUTTI_ERR_MPI also where another launcher has started the world
+ */
+tutti_status mpi_job_join(void *user, bool refuses, struct job **job);
 
 /** True while MPI takes calls. */
 bool mpi_is_on(void);
