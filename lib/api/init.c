@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "api/gpus.h"
+#include "api/init_boot.h"
 #include "api/link.h"
 #include "api/neighbours.h"
 #include "api/plugin.h"
@@ -340,11 +341,20 @@ tutti_status init_join(
 tutti_status tutti_init(tutti **t, const tutti_config *config)
 {
     const struct job_source source = { .join = mpi_plugin.join };
+    tutti_config *own = NULL;
+    tutti_status status = TUTTI_OK;
 
     if (t == NULL) {
         return error_set(TUTTI_ERR_INVALID, "tutti_init: t is NULL");
     }
-    return init_join(t, &source, config);
+    if (config == NULL && tutti_config_create(&own) == TUTTI_OK) {
+        config = own;
+    }
+    status = config != NULL && config->values.transport == CONFIG_TRANSPORT_UCX
+            ? init_boot(t, config)
+            : init_join(t, &source, config);
+    tutti_config_destroy(own);
+    return status;
 }
 
 tutti_status tutti_init_ranks(
