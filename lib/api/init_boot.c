@@ -9,6 +9,7 @@
 #include "api/init.h"
 #include "base/error.h"
 #include "boot/boot.h"
+#include "boot/pmi.h"
 #include "boot/torchrun.h"
 #include "fabric/ucx/ucx_job.h"
 
@@ -16,7 +17,8 @@
 
 tutti_status init_boot_find(struct boot *boot)
 {
-    static tutti_status (*const open[])(struct boot * boot) = { boot_torchrun_open };
+    static tutti_status (*const open[])(struct boot * boot) = { boot_torchrun_open,
+        boot_pmi2_open, boot_pmix_open };
     tutti_status status = TUTTI_AGAIN;
 
     for (size_t i = 0; i < sizeof open / sizeof open[0] && status == TUTTI_AGAIN; i++) {
@@ -61,8 +63,8 @@ static tutti_status oob_allgather(void *user, const void *mine, void *all, size_
                                code, oob->rank);
 }
 
-tutti_status tutti_init_oob(tutti **t, int rank, int size, tutti_oob_allgather allgather,
-        void *user, const tutti_config *config)
+tutti_status tutti_init_oob(tutti **t, int rank, int size,
+        tutti_oob_allgather allgather, void *user, const tutti_config *config)
 {
     struct oob oob = { .allgather = allgather, .user = user, .rank = rank };
     struct boot boot = { .name = "oob",
@@ -79,7 +81,8 @@ tutti_status tutti_init_oob(tutti **t, int rank, int size, tutti_oob_allgather a
     }
     if (size < 1 || rank < 0 || rank >= size) {
         return error_set(TUTTI_ERR_INVALID,
-                "tutti_init_oob: rank is %d of %d; ranks are 0 to size - 1", rank, size);
+                "tutti_init_oob: rank is %d of %d; ranks are 0 to size - 1", rank,
+                size);
     }
     return init_join(t, &source, config);
 }
