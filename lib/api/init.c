@@ -6,7 +6,6 @@
 #include <errno.h>
 
 #include "api/gpus.h"
-#include "api/init_boot.h"
 #include "api/link.h"
 #include "api/neighbours.h"
 #include "api/plugin.h"
@@ -336,42 +335,4 @@ tutti_status init_join(
         return status == TUTTI_ERR_NO_MEMORY ? refuse(source, status) : status;
     }
     return start(t, &spec, env);
-}
-
-tutti_status tutti_init(tutti **t, const tutti_config *config)
-{
-    const struct job_source source = { .join = mpi_plugin.join };
-    tutti_config *own = NULL;
-    tutti_status status = TUTTI_OK;
-
-    if (t == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "tutti_init: t is NULL");
-    }
-    if (config == NULL && tutti_config_create(&own) == TUTTI_OK) {
-        config = own;
-    }
-    status = config != NULL && config->values.transport == CONFIG_TRANSPORT_UCX
-            ? init_boot(t, config)
-            : init_join(t, &source, config);
-    tutti_config_destroy(own);
-    return status;
-}
-
-tutti_status tutti_init_ranks(
-        tutti **t, const int *ranks, int n, const tutti_config *config)
-{
-    if (t == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "tutti_init_ranks: t is NULL");
-    }
-    return mpi_plugin.init_ranks(t, ranks, n, config);
-}
-
-tutti_status tutti_mpi_hold(void)
-{
-    return mpi_plugin.hold();
-}
-
-tutti_status tutti_mpi_release(void)
-{
-    return mpi_plugin.release();
 }

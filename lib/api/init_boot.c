@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "api/init.h"
+#include "api/plugin.h"
 #include "base/error.h"
 #include "boot/boot.h"
 #include "boot/pmi.h"
 #include "boot/torchrun.h"
-#include "fabric/ucx/ucx_job.h"
 
 /* ------------------------------------------------------------------ what is found */
 
@@ -27,17 +27,27 @@ tutti_status init_boot_find(struct boot *boot)
     return status;
 }
 
+/* Over UCX; the boot stays the caller's. */
+static tutti_status join(tutti **t, struct boot *boot, const tutti_config *config)
+{
+    struct job_source source = { .user = boot };
+    const struct ucx_plugin *plugin;
+    const tutti_status status = plugin_load_ucx(&plugin);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    source.join = plugin->join;
+    return init_join(t, &source, config);
+}
+
 tutti_status init_boot(tutti **t, const tutti_config *config)
 {
     struct boot boot;
-    struct job_source source = { .join = ucx_job_join, .user = &boot };
     tutti_status status = init_boot_find(&boot);
 
-    if (status == TUTTI_AGAIN) {
-        return tutti_init_local(1, t, config);
-    }
     if (status == TUTTI_OK) {
-        status = init_join(t, &source, config);
+        status = join(t, &boot, config);
         boot.close(boot.user);
     }
     return status;
@@ -73,7 +83,6 @@ tutti_status tutti_init_oob(tutti **t, int rank, int size,
         .local_rank = -1,
         .allgather = oob_allgather,
         .user = &oob };
-    const struct job_source source = { .join = ucx_job_join, .user = &boot };
 
     if (t == NULL || allgather == NULL) {
         return error_set(TUTTI_ERR_INVALID, "tutti_init_oob: %s is NULL",
@@ -84,5 +93,5 @@ tutti_status tutti_init_oob(tutti **t, int rank, int size,
                 "tutti_init_oob: rank is %d of %d; ranks are 0 to size - 1", rank,
                 size);
     }
-    return init_join(t, &source, config);
+    return join(t, &boot, config);
 }

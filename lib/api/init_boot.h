@@ -14,7 +14,7 @@
  * @return TUTTI_OK; TUTTI_AGAIN: nothing has, this process is alone; errors of the boots
  */
 TUTTI_MUST_USE tutti_status init_boot_find(struct boot *boot);
-/** tutti_init() where there is no MPI. */
+/** tutti_init() where there is no MPI. @return TUTTI_AGAIN as init_boot_find() */
 TUTTI_MUST_USE tutti_status init_boot(tutti **t, const tutti_config *config);
 
 #endif

@@ -1,7 +1,10 @@
-#include "fabric/ucx/ucx_job.h"
-
+/*
+ * The plug-in of UCX: jobs of ranks that meet by a boot.
+ */
+#include "api/plugin.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "boot/boot.h"
 #include "fabric/ucx/ucx.h"
 
 static tutti_status leave(struct job *job, enum job_end end)
@@ -11,7 +14,7 @@ static tutti_status leave(struct job *job, enum job_end end)
     return TUTTI_OK;
 }
 
-tutti_status ucx_job_join(void *user, bool refuses, struct job **job)
+static tutti_status join(void *user, bool refuses, struct job **job)
 {
     struct job *made = mem_calloc(1, sizeof *made);
     tutti_status status;
@@ -31,3 +34,5 @@ tutti_status ucx_job_join(void *user, bool refuses, struct job **job)
     *job = made;
     return TUTTI_OK;
 }
+
+const struct ucx_plugin ucx_plugin = { .version = TUTTI_VERSION_STRING, .join = join };
