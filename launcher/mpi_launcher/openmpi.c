@@ -141,6 +141,9 @@ static void build_named(const struct options *options, const struct launch_facts
     }
     if (launch_is_remote(facts)) {
         add_remote(&build);
+    } else {
+        /* Where there is no ssh mpirun refuses to start, even if it needs none. */
+        add_parameter(&build, named->agent, "");
     }
     for (size_t i = 0; !facts->is_here && i < facts->hosts->count; i++) {
         if (strchr(facts->hosts->hosts[i].name, '.') != NULL) {
