@@ -553,6 +553,7 @@ static int job_end(struct job *job)
         launcher_process_end_rest(flow_launcher_patience_ms(job));
     }
     server_fini(&job->server);
+    exchange_fini(&job->exchange);
     ranks_fini(&job->ranks);
     if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
         signals_let_all(); /* a reader may never come, and nothing else is left to end */
