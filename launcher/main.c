@@ -16,6 +16,7 @@
 #include "launcher/bind/bind_map.h"
 #include "launcher/elastic/elastic.h"
 #include "launcher/exec/exec.h"
+#include "launcher/exec/start.h"
 #include "launcher/exit_status.h"
 #include "launcher/flags.h"
 #include "launcher/horovod.h"
@@ -359,6 +360,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         shell_enter();
         return exec_main(argv + 2, environ);
+    }
+    if (argc > 1 && strcmp(argv[1], "--start") == 0) {
+        return start_main(argv + 2, environ);
     }
     if (check_part(argv, environ, &result)) {
         return result;

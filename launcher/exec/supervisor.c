@@ -92,10 +92,12 @@ static void build_environment(
         const struct supervisor *supervisor, struct arguments *environment)
 {
     static const char secret[] = LINK_VARIABLE "=";
+    static const char place[] = RANK_VARIABLE "=";
     char *const *entries = supervisor->plan->environment;
 
     for (; *entries != NULL; entries++) {
-        if (strncmp(*entries, secret, sizeof secret - 1) != 0) {
+        if (strncmp(*entries, secret, sizeof secret - 1) != 0 &&
+                strncmp(*entries, place, sizeof place - 1) != 0) {
             arguments_add(environment, *entries);
         }
     }
@@ -106,7 +108,7 @@ static void build_environment(
     }
     network_export(environment);
     mpi_collectives_export(environment);
-    rank_export_horovod(&supervisor->plan->rank, environment);
+    rank_export(&supervisor->plan->rank, environment);
 }
 
 static void add_failure_page(

@@ -21,6 +21,7 @@ struct launch_facts {
     const char *self; /* path of tuttirun, for --exec                            */
     const struct host_list *hosts; /* where ranks run; empty: this machine       */
     bool is_here; /* all of the hosts are this machine                           */
+    int own; /* the host whose ranks alone are started; -1: those of all       */
     bool is_slurm; /* the hosts are those of the Slurm allocation we are in      */
     bool is_step; /* tuttirun is itself a task that srun started                 */
     bool is_root; /* Open MPI wants to be told that it may                       */
@@ -63,6 +64,7 @@ extern const struct mpi_launcher launcher_prrte; /* Open MPI 5: prterun         
 extern const struct mpi_launcher launcher_mpich; /* MPICH and MVAPICH: hydra    */
 extern const struct mpi_launcher launcher_intel; /* Intel MPI: its hydra        */
 extern const struct mpi_launcher launcher_srun; /* Slurm                       */
+extern const struct mpi_launcher launcher_own; /* none: tuttirun itself        */
 
 /**
  * Builds the whole command.
@@ -107,6 +109,8 @@ char *launch_join_ssh(const struct options *options, const struct launch_facts *
         struct arguments *command);
 /** Appends what --ssh-port and its like say, as flags of ssh. */
 void launch_add_ssh(const struct options *options, struct arguments *words);
+/** Appends the others: no terminal, no question, no waiting for ever, signs of life. */
+void launch_add_ssh_rest(const struct options *options, struct arguments *words);
 /** Appends the supervisor and the program with its arguments, none of which MPI launchers read. */
 void launch_add_program(const struct options *options, const struct launch_facts *facts,
         struct arguments *words);

@@ -34,6 +34,15 @@ static tutti_status check_linked(const struct options *options,
             choice->launcher->kind == MPI_KIND_SRUN || options->any_mpi) {
         return TUTTI_OK;
     }
+    if (choice->launcher == &launcher_own) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s is linked to %s (%s), but would be started without an MPI, and to its "
+                "MPI every rank would be rank 0 of 1; choose another --engine, or "
+                "--any-mpi to start it all the same",
+                options->program[0],
+                linked->kind == MPI_KIND_MPICH ? "MPICH or Intel MPI" : "Open MPI",
+                linked->library);
+    }
     return error_set(TUTTI_ERR_INVALID,
             "%s is linked to %s (%s), but %s of %s would start it, and every rank "
             "would be rank 0 of 1; use --engine %s, or --any-mpi to start it all the "
@@ -60,6 +69,24 @@ tutti_status launch_find(const struct options *options,
     return detect_launcher(&question, choice);
 }
 
+/* What tuttirun itself can start. */
+static tutti_status check_own(
+        const struct options *options, const struct launch_facts *facts)
+{
+    if (!options->supervise) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--supervise off: without an MPI ranks find each other through their "
+                "supervisors; choose an MPI with --engine, or leave it out");
+    }
+    if (options->engine == MPI_KIND_LOCAL && !facts->is_here) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--engine local starts ranks on this host alone, and %s is another one; "
+                "--engine ssh reaches it",
+                facts->hosts->hosts[0].name);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status build_command(const struct options *options,
         const struct placement *placement, char *const *environment,
         struct launch_command *command)
@@ -73,6 +100,7 @@ static tutti_status build_command(const struct options *options,
         .self = self,
         .hosts = &placement->hosts,
         .is_slurm = placement->is_slurm,
+        .own = -1,
         .remote_agent = placement->agent[0] == '\0' ? NULL : placement->agent,
         .is_step = detect_step(environment),
         .is_root = geteuid() == 0,
@@ -91,6 +119,9 @@ static tutti_status build_command(const struct options *options,
     facts.is_here = network_is_here(&placement->hosts);
     if (status == TUTTI_OK) {
         facts.ranks = launcher.ranks;
+        status = launcher.launcher == &launcher_own ? check_own(options, &facts) : TUTTI_OK;
+    }
+    if (status == TUTTI_OK) {
         status = network_choose(&placement->hosts, options->nic, &network);
     }
     if (status == TUTTI_OK) {

@@ -267,10 +267,10 @@ UNIT_TEST(test_horovod_is_told_what_is_known)
     };
     struct arguments list = { .items = NULL };
 
-    rank_export_horovod(&rank, &list);
+    rank_export(&rank, &list);
     assert_null(list.items);
     (void)words_set(&list, outer);
-    rank_export_horovod(&rank, &list);
+    rank_export(&rank, &list);
     assert_string_equal(environment_get(list.items, "HOROVOD_RANK"), "3");
     assert_string_equal(environment_get(list.items, "HOROVOD_SIZE"), "8");
     assert_string_equal(environment_get(list.items, "HOROVOD_LOCAL_RANK"), "0");
