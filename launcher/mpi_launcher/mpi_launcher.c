@@ -126,7 +126,7 @@ static bool has_other_agent(
     static const char *const flags[] = { "plm_rsh_agent", "orte_rsh_agent",
         "plm_ssh_agent", "-launcher", "-launcher-exec", "-bootstrap",
         "-bootstrap-exec" };
-    bool has = facts->remote_agent != NULL;
+    bool has = false;
 
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         has = has || environment_get(facts->environment, variables[i]) != NULL;

@@ -73,17 +73,13 @@ static void add_number(const struct build *build, const char *name, int value)
 /* How the daemons are started on other hosts. */
 static void add_remote(const struct build *build)
 {
-    const char *agent = build->facts->remote_agent;
     char *ssh = launch_join_ssh(build->options, build->facts, build->words);
 
-    if (agent != NULL) {
-        add_parameter(build, build->named->agent, agent);
-    }
     if (ssh != NULL) {
         add_parameter(build, build->named->agent_args, ssh);
     }
     mem_free(ssh);
-    if (agent != NULL || build->facts->hosts->count <= DIRECT_HOSTS_MAX) {
+    if (build->facts->hosts->count <= DIRECT_HOSTS_MAX) {
         add_number(build, build->named->no_tree, 1);
     }
 }

@@ -8,50 +8,48 @@
 #include "base/mem.h"
 #include "launcher/mpi_launcher/mpi_launcher.h"
 
-/* "a:2,b:1": the hosts that have ranks, and how many; of the first rank on. */
+/* "a:2,b:1": the hosts that have ranks, and how many. */
+static char *list_ranks(const struct options *options, const struct host_list *hosts)
+{
+    int *counts = mem_calloc(hosts->count, sizeof *counts);
+    struct arguments list = { .failed = counts == NULL };
+    char *text = NULL;
+
+    if (counts != NULL) {
+        launch_spread(hosts, options->np, counts);
+        for (size_t i = 0; i < hosts->count && counts[i] > 0; i++) {
+            arguments_add_format(&list, "%s:%d", hosts->hosts[i].name, counts[i]);
+        }
+        text = arguments_join(&list, ",");
+    }
+    arguments_fini(&list);
+    mem_free(counts);
+    return text;
+}
+
 static void add_ranks(const struct options *options, const struct launch_facts *facts,
         struct arguments *words)
 {
-    const struct host_list *hosts = facts->hosts;
-    const bool is_alone = facts->is_here || hosts->count == 0;
-    int *counts = mem_calloc(hosts->count + 1, sizeof *counts);
-    struct arguments list = { .items = NULL };
+    const struct share *share = facts->share;
     char *text;
-    int first = 0;
 
-    if (counts == NULL) {
-        words->failed = true;
+    arguments_add_format(words, "%d", options->np);
+    arguments_add_format(words, "%d", share->is_set ? share->first : 0);
+    if (share->is_set || facts->is_here) {
+        arguments_add_format(words, ".:%d", share->is_set ? share->count : options->np);
         return;
     }
-    launch_spread(hosts, options->np, counts);
-    for (int i = 0; i < facts->own; i++) {
-        first += counts[i];
-    }
-    if (facts->own >= 0) {
-        arguments_add_format(&list, ".:%d", counts[facts->own]);
-    } else if (is_alone) {
-        arguments_add_format(&list, ".:%d", options->np);
-    }
-    for (size_t i = 0; facts->own < 0 && !is_alone && i < hosts->count; i++) {
-        if (counts[i] > 0) {
-            arguments_add_format(&list, "%s:%d", hosts->hosts[i].name, counts[i]);
-        }
-    }
-    text = arguments_join(&list, ",");
-    arguments_add_format(words, "%d", options->np);
-    arguments_add_format(words, "%d", first);
-    arguments_add(words, text == NULL ? "" : text);
+    text = list_ranks(options, facts->hosts);
     words->failed = words->failed || text == NULL;
-    arguments_fini(&list);
+    arguments_add(words, text == NULL ? "" : text);
     mem_free(text);
-    mem_free(counts);
 }
 
 static void build(const struct options *options, const struct launch_facts *facts,
         struct launch_command *command)
 {
     struct arguments *words = &command->words;
-    const bool is_remote = launch_is_remote(facts) && facts->own < 0;
+    const bool is_remote = !facts->is_here && !facts->share->is_set;
 
     arguments_add(words, "--start");
     add_ranks(options, facts, words);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/built.h"
+#include "launcher/here/here.h"
 #include "launcher/mpi_launcher/detect.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_collectives.h"
@@ -78,7 +79,7 @@ static tutti_status check_own(
                 "--supervise off: without an MPI ranks find each other through their "
                 "supervisors; choose an MPI with --engine, or leave it out");
     }
-    if (options->engine == MPI_KIND_LOCAL && !facts->is_here) {
+    if (options->engine == MPI_KIND_LOCAL && !facts->is_here && !facts->share->is_set) {
         return error_set(TUTTI_ERR_INVALID,
                 "--engine local starts ranks on this host alone, and %s is another one; "
                 "--engine ssh reaches it",
@@ -91,6 +92,9 @@ static tutti_status build_command(const struct options *options,
         const struct placement *placement, char *const *environment,
         struct launch_command *command)
 {
+    const struct share share = placement->here != NULL
+            ? here_share(placement->here, &placement->hosts, options->np)
+            : placement->share;
     struct network_choice network;
     struct detect_choice launcher;
     char self[PATH_MAX];
@@ -100,8 +104,7 @@ static tutti_status build_command(const struct options *options,
         .self = self,
         .hosts = &placement->hosts,
         .is_slurm = placement->is_slurm,
-        .own = -1,
-        .remote_agent = placement->agent[0] == '\0' ? NULL : placement->agent,
+        .share = &share,
         .is_step = detect_step(environment),
         .is_root = geteuid() == 0,
         .network = &network,
@@ -175,7 +178,10 @@ static tutti_status check_program(const struct options *options,
     tutti_status status = program_find(options->program[0],
             environment_get(environment, "PATH"), file, sizeof file);
 
-    if (status == TUTTI_OK || network_is_here(&placement->hosts)) {
+    if (status == TUTTI_OK || placement->share.is_set) {
+        return TUTTI_OK; /* else the supervisors tell the first host */
+    }
+    if (network_is_here(&placement->hosts)) {
         return status;
     }
     (void)fprintf(stderr,
