@@ -126,10 +126,6 @@ static int run_placed(const struct options *options, const struct placement *pla
 
 /* ------------------------------------------------------- where ranks run */
 
-enum {
-    JOIN_PORT = 47108
-};
-
 /* A variable of the ranks, unless the user set it. */
 static void export_number(struct options *options, const char *name, int number)
 {
@@ -231,22 +227,6 @@ static int wait_placed(const struct options *options, const struct placement *pl
     return here_serve(options, placement, environ);
 }
 
-/* Where tuttirun is started on each host, nothing else starts ranks on others. */
-static tutti_status check_engine(struct options *options, const struct placement *placement)
-{
-    if (placement->join.nodes > 1) {
-        if (options->engine != MPI_KIND_AUTO && options->engine != MPI_KIND_HERE) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "%s: tuttirun is started on each host, which starts its own ranks; "
-                    "leave --engine out, or name the hosts with -H in a tuttirun that is "
-                    "started once",
-                    placement->source);
-        }
-        options->engine = MPI_KIND_HERE;
-    }
-    return TUTTI_OK;
-}
-
 static tutti_status place_ranks(
         struct options *options, char *const *environment, struct placement *placement)
 {
@@ -258,11 +238,8 @@ static tutti_status place_ranks(
     tutti_status status;
 
     status = source_resolve(&facts, placement);
-    if (options->join_port > 0 || placement->join.port == 0) {
-        placement->join.port = options->join_port > 0 ? options->join_port : JOIN_PORT;
-    }
     if (status == TUTTI_OK) {
-        status = check_engine(options, placement);
+        status = here_place(options, placement);
     }
     if (status == TUTTI_OK && placement->join.nodes > 1 && !options->dry_run) {
         status = join_secret_read(options, environment, &placement->join);

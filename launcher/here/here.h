@@ -26,6 +26,14 @@
 #include "launcher/options.h"
 #include "launcher/session/link.h"
 
+/**
+ * Where tuttirun is started on each host: finds which of them this is, if no platform says, and sets
+ * the engine and the port.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (it is none of them; another --engine)
+ */
+TUTTI_MUST_USE tutti_status here_place(
+        struct options *options, struct placement *placement);
+
 /** The hosts that have joined, on the first one. */
 struct here;
 

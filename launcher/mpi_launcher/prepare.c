@@ -79,10 +79,12 @@ static tutti_status check_own(
                 "--supervise off: without an MPI ranks find each other through their "
                 "supervisors; choose an MPI with --engine, or leave it out");
     }
-    if (options->engine == MPI_KIND_LOCAL && !facts->is_here && !facts->share->is_set) {
+    if (options->engine != MPI_KIND_SSH && options->engine != MPI_KIND_AUTO &&
+            !facts->is_here && !facts->share->is_set) {
         return error_set(TUTTI_ERR_INVALID,
-                "--engine local starts ranks on this host alone, and %s is another one; "
+                "--engine %s starts ranks on this host alone, and %s is another one; "
                 "--engine ssh reaches it",
+                options->engine == MPI_KIND_LOCAL ? "local" : "here",
                 facts->hosts->hosts[0].name);
     }
     return TUTTI_OK;
