@@ -221,8 +221,14 @@ static bool search(const struct detect_facts *facts, enum mpi_kind kind,
     return false;
 }
 
-static tutti_status choose_own(const char *why, struct detect_choice *choice)
+static tutti_status choose_own(const struct detect_facts *facts, const char *why,
+        struct detect_choice *choice)
 {
+    if (facts->options->mpirun != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--mpirun %s: without an MPI there is none; leave out this flag or --engine",
+                facts->options->mpirun);
+    }
     choice->launcher = &launcher_own;
     (void)snprintf(choice->how, sizeof choice->how, "%s", why);
     return program_self(choice->path, sizeof choice->path);
@@ -265,7 +271,7 @@ static tutti_status choose_found(
             search(facts, MPI_KIND_SRUN, choice)) {
         why = "a Slurm allocation without an mpirun";
     } else if (asked == MPI_KIND_AUTO && facts->program == MPI_KIND_AUTO) {
-        return choose_own("no MPI is found", choice);
+        return choose_own(facts, "no MPI is found", choice);
     } else {
         return refuse(facts, kind);
     }
@@ -278,7 +284,7 @@ tutti_status detect_launcher(
 {
     struct detect_choice made = { .launcher = NULL };
     const bool is_own = facts->options->engine >= MPI_KIND_LOCAL;
-    tutti_status status = is_own ? choose_own("--engine", &made)
+    tutti_status status = is_own ? choose_own(facts, "--engine", &made)
             : facts->options->mpirun == NULL ? choose_found(facts, &made)
                                              : choose_named(facts, &made);
 

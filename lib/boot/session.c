@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/passing.h"
@@ -18,6 +19,7 @@
 
 enum {
     HEADER_BYTES = 5, /* length and type                                         */
+    PATIENCE_MS = 300000, /* until all ranks have come                           */
     ANSWER_MS = 10000 /* a supervisor that says nothing for so long is stopped   */
 };
 
@@ -290,9 +292,14 @@ static tutti_status take_place(struct session *session, struct boot *boot)
                                                                       : fail_protocol();
 }
 
-tutti_status boot_session_open(struct boot *boot, const char *text, int timeout_ms)
+tutti_status boot_session_open(struct boot *boot)
 {
-    const int door = find_door(text);
+    return boot_session_open_within(boot, PATIENCE_MS);
+}
+
+tutti_status boot_session_open_within(struct boot *boot, int timeout_ms)
+{
+    const int door = find_door(config_internal(BOOT_SESSION_VARIABLE));
     struct session *session;
     tutti_status status;
 

@@ -41,14 +41,13 @@ enum boot_message {
 };
 
 /**
- * Opens it where a supervisor is there.
- * @param text        the value of BOOT_SESSION_VARIABLE; NULL: there is none
- * @param timeout_ms  how long an allgather may take
- * @param[out] boot   on TUTTI_OK; released with boot->close(boot->user)
+ * Opens it where a supervisor is there. Not all ranks within five minutes is an error.
+ * @param[out] boot  on TUTTI_OK; released with boot->close(boot->user)
  * @return TUTTI_OK, TUTTI_AGAIN (there is no supervisor), TUTTI_ERR_SYSTEM (it is gone; the
  *         error says how), TUTTI_ERR_PROTOCOL, TUTTI_ERR_NO_MEMORY
  */
-TUTTI_MUST_USE tutti_status boot_session_open(
-        struct boot *boot, const char *text, int timeout_ms);
+TUTTI_MUST_USE tutti_status boot_session_open(struct boot *boot);
+/** With another time. */
+TUTTI_MUST_USE tutti_status boot_session_open_within(struct boot *boot, int timeout_ms);
 
 #endif

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     tutti_status status = TUTTI_ERR_INVALID;
 
     for (int i = 0; i < rounds; i++) {
-        status = boot_session_open(&boot, getenv(BOOT_SESSION_VARIABLE), atoi(argv[3]));
+        status = boot_session_open_within(&boot, atoi(argv[3]));
         if (status != TUTTI_OK) {
             break;
         }
