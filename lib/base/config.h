@@ -41,10 +41,15 @@ struct config {
 #define CONFIG_SHOWN_MAX 200
 
 /** Indices of the choices of the parameters so named, in the order of config.def. */
+enum config_transport {
+    CONFIG_TRANSPORT_AUTO,
+    CONFIG_TRANSPORT_MPI,
+    CONFIG_TRANSPORT_UCX
+};
 enum config_backend {
     CONFIG_BACKEND_AUTO,
     CONFIG_BACKEND_SHM,
-    CONFIG_BACKEND_MPI,
+    CONFIG_BACKEND_MESSAGES,
     CONFIG_BACKEND_VENDOR
 };
 enum config_hierarchy {
