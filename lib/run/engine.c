@@ -48,6 +48,10 @@ static tutti_status announce(struct tutti *t, struct operation *operation)
 
     operation->taken_ns = t->engine.now_ns;
     operation_advance(operation, OPERATION_ANNOUNCED);
+    status = pairs_enter(t, operation->set);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (cancelled && operation->request.meta.group == 0) {
         complete_failed(
                 t, operation, TUTTI_ERR_CANCELLED, "cancelled before it was announced");

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 
+struct process_set;
 struct tutti;
 struct operation;
 
@@ -23,7 +24,9 @@ struct open_group {
     struct operation *newest,
             *oldest; /* members, over next; their names are held      */
     uint32_t count;
-    uint64_t hash; /* of the members, in no order                      */
+    uint32_t agreed; /* of these, what all ranks agree on: all but messages */
+    uint64_t hash; /* of these, in no order                            */
+    const struct process_set *set; /* of these; NULL: there are none yet   */
     struct error error; /* first refusal of a member                        */
     struct open_group *next;
 };

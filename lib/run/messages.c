@@ -192,6 +192,16 @@ tutti_status messages_replay(struct tutti *t)
     return status;
 }
 
+/* The first one, without a message of the negotiator, says that the pair was made. */
+static tutti_status route_to_pair(
+        struct tutti *t, int from, tutti_process_set id, const void *bytes, size_t len)
+{
+    struct process_set *set = NULL;
+    const tutti_status status = pairs_receive(t, id, from, &set);
+
+    return status == TUTTI_OK && len > 0 ? receive(t, set, from, bytes, len) : status;
+}
+
 static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
 {
     const uint64_t id = wire_get_varint(in);
@@ -201,6 +211,9 @@ static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
 
     if (!wire_ok(in) || id > UINT32_MAX) {
         return error_set(TUTTI_ERR_PROTOCOL, "malformed message from rank %d", from);
+    }
+    if (id >= PAIRS_FIRST_ID) {
+        return route_to_pair(t, from, (tutti_process_set)id, bytes, len);
     }
     set = process_sets_find(&t->sets, (tutti_process_set)id);
     if (set != NULL) {
