@@ -8,7 +8,7 @@
  * where the provider can avoid it.
  *
  * Requests stand in arrays that the caller owns, of `request_bytes` each, aligned to 8; they
- * are named by their index. fabric->ops->clear() comes before all else.
+ * are named by their index. clear() comes before all else.
  */
 #ifndef TUTTI_FABRIC_FABRIC_H
 #define TUTTI_FABRIC_FABRIC_H
@@ -32,20 +32,23 @@ enum fabric_channel {
 /** Longest message in bytes: MPI counts are int. */
 #define FABRIC_MESSAGE_MAX ((size_t)1 << 30)
 
-/** A message that is complete. */
-struct fabric_done {
-    int index; /* of its request, which is free again */
-    int from; /* of a receive */
-    size_t bytes; /* of a receive */
+/** No provider's requests are larger. */
+#define FABRIC_REQUEST_BYTES_MAX 64
+
+/** What a receive that is complete has brought. */
+struct fabric_arrival {
+    int from;
+    size_t bytes;
 };
 
 struct fabric_ops {
     const char *name; /* "mpi", "ucx" */
-    size_t request_bytes;
+    size_t request_bytes; /* at most FABRIC_REQUEST_BYTES_MAX, and a multiple of 4 */
 
     /* Requests [0 .. count) are free. */
     void (*clear)(void *requests, int count);
-    bool (*is_free)(const void *requests, int index);
+    /* Whether all of [0 .. count) are: complete, or never posted. */
+    bool (*are_free)(const void *requests, int count);
 
     /*
      * Posts a message as request `index`, which is free. The buffer stays until it is
@@ -58,16 +61,22 @@ struct fabric_ops {
             void *buffer, size_t bytes, void *requests, int index);
 
     /*
-     * Moves messages along; done[0 .. *count) are those of the array that have become
-     * complete. An error names the peer.
+     * Moves messages along; done[0 .. *done_count) are those of the array that have become
+     * complete, and free. The first `receives` are receives, for the text of an error.
      */
-    tutti_status (*poll)(void *state, void *requests, int request_count,
-            struct fabric_done *done, int *count);
+    tutti_status (*poll)(void *state, void *requests, int receives, int count,
+            int *done, int *done_count);
+    /*
+     * The same for one request, with what a receive has brought (NULL: a send). TUTTI_OK: it is
+     * complete, and free; TUTTI_AGAIN: not yet.
+     */
+    tutti_status (*test)(
+            void *state, void *requests, int index, struct fabric_arrival *arrival);
 
-    /* Gives up receives that no message has met. They are complete, or free, soon. */
-    void (*cancel)(void *state, void *requests, int first, int count);
-    /* Frees requests. True: none was open, the buffers are the caller's again. */
-    bool (*let_go)(void *state, void *requests, int first, int count);
+    /* Gives up receives [0 .. count) that no message has met: they are complete soon. */
+    void (*cancel)(void *state, void *requests, int count);
+    /* Frees [0 .. count). True: none was open, the buffers are the caller's again. */
+    bool (*let_go)(void *state, void *requests, int count);
 
     /*
      * A rank without work may sleep. NULL: messages are seen only when polled. Else the bell
@@ -84,5 +93,12 @@ struct fabric {
     int rank;
     int size;
 };
+
+/** Request `index` of an array as an array that begins with it. */
+static inline void *fabric_request(
+        const struct fabric *fabric, void *requests, int index)
+{
+    return (uint8_t *)requests + (size_t)index * fabric->ops->request_bytes;
+}
 
 #endif
