@@ -942,8 +942,8 @@ class context
         tutti_options c = with.get();
         tutti_request id = TUTTI_REQUEST_NULL;
 
-        check(tutti_send_async(t_, name, buffer, detail::to_count(count),
-                dtype_of_v<T>, peer, &c, &id));
+        check(tutti_send_async(t_, name, buffer, detail::to_count(count), dtype_of_v<T>,
+                peer, &c, &id));
         return request(t_, id);
     }
 
@@ -968,21 +968,22 @@ class context
 
     /** As above, of a container. */
     template <class C, class = detail::if_container<C>>
-    void send(const char *name, const C &data, int peer, const options &with = options())
+    void send(
+            const char *name, const C &data, int peer, const options &with = options())
     {
         send(name, std::data(data), std::size(data), peer, with);
     }
 
     /** Submits a message of count elements from peer; tutti_recv_async(). */
     template <class T>
-    [[nodiscard]] request recv_async(const char *name, T *buffer,
-            std::size_t count, int peer, const options &with = options())
+    [[nodiscard]] request recv_async(const char *name, T *buffer, std::size_t count,
+            int peer, const options &with = options())
     {
         tutti_options c = with.get();
         tutti_request id = TUTTI_REQUEST_NULL;
 
-        check(tutti_recv_async(t_, name, buffer, detail::to_count(count),
-                dtype_of_v<T>, peer, &c, &id));
+        check(tutti_recv_async(t_, name, buffer, detail::to_count(count), dtype_of_v<T>,
+                peer, &c, &id));
         return request(t_, id);
     }
 

@@ -228,7 +228,8 @@ static tutti_status check_peer(const struct submission *s, const struct op_set *
 {
     if (s->peer < 0 || s->peer >= set->size) {
         return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": peer %d is outside process set %u of %d ranks; a message has one "
+                "\"%s\": peer %d is outside process set %u of %d ranks; a message has "
+                "one "
                 "rank to come from or go to",
                 s->name, s->peer, s->set, set->size);
     }

@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "run/context.h"
-#include "run/messages.h"
 #include "run/process_set.h"
-#include "run/submit.h"
 
 static tutti_process_set id_of(const struct tutti *t, int sender, int receiver)
 {
@@ -47,7 +45,7 @@ static struct process_set *make(struct tutti *t, int sender, int receiver)
     return process_set_new(t, &identity, ranks);
 }
 
-static tutti_status no_memory(void)
+tutti_status pairs_no_memory(void)
 {
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for messages between ranks");
 }
@@ -68,14 +66,14 @@ tutti_status pairs_get(
         pairs->made = mem_calloc(2 * (size_t)t->size, sizeof *pairs->made);
     }
     if (pairs->made == NULL) {
-        return no_memory();
+        return pairs_no_memory();
     }
     place = place_of(t, sender, receiver);
     if (*place == NULL) {
         *place = make(t, sender, receiver);
     }
     *set = *place;
-    return *place == NULL ? no_memory() : TUTTI_OK;
+    return *place == NULL ? pairs_no_memory() : TUTTI_OK;
 }
 
 struct process_set *pairs_find(const struct tutti *t, tutti_process_set id)
@@ -84,77 +82,4 @@ struct process_set *pairs_find(const struct tutti *t, tutti_process_set id)
     const int receiver = (int)((id - PAIRS_FIRST_ID) % (tutti_process_set)t->size);
 
     return t->sets.pairs.made == NULL ? NULL : *place_of(t, sender, receiver);
-}
-
-tutti_status pairs_enter(struct tutti *t, struct process_set *set)
-{
-    if (set->is_entered) {
-        return TUTTI_OK;
-    }
-    if (!process_sets_enter(t, set)) {
-        return no_memory();
-    }
-    wire_put_varint(messages_begin(t, MESSAGE_SET), set->id);
-    return messages_send(t, set->world_ranks[1 - set->op.rank]);
-}
-
-/* There is nobody to wait for it. */
-static void ignore(void *user, tutti_status status, const char *message)
-{
-    (void)user;
-    (void)status;
-    (void)message;
-}
-
-/* This rank has announced to the others that it finalizes before it knew of this one. */
-static tutti_status finalize(struct tutti *t, tutti_process_set id)
-{
-    struct submission submission = { .collective = META_FINALIZE,
-        .name = "finalize",
-        .set = id,
-        .meta = { .prescale = 1, .postscale = 1 },
-        .callback = ignore };
-    tutti_request none;
-
-    return submit_queue(t, &submission, &none);
-}
-
-tutti_status pairs_receive(
-        struct tutti *t, tutti_process_set id, int from, struct process_set **set)
-{
-    const tutti_process_set size = (tutti_process_set)t->size;
-    const tutti_process_set number = id - PAIRS_FIRST_ID;
-    const bool is_from = number == (tutti_process_set)from * size + (tutti_process_set)t->rank;
-    tutti_status status;
-    bool ends;
-
-    if (!is_from &&
-            number != (tutti_process_set)t->rank * size + (tutti_process_set)from) {
-        return error_set(TUTTI_ERR_PROTOCOL,
-                "rank %d sent a message for a pair of ranks that rank %d is not of",
-                from, t->rank);
-    }
-    pthread_mutex_lock(&t->lock);
-    ends = pairs_find(t, id) == NULL && t->sets.pairs.are_ending;
-    status = is_from ? pairs_get(t, from, t->rank, set)
-                     : pairs_get(t, t->rank, from, set);
-    pthread_mutex_unlock(&t->lock);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (!(*set)->is_entered && !process_sets_enter(t, *set)) {
-        return no_memory();
-    }
-    return ends ? finalize(t, id) : TUTTI_OK;
-}
-
-void pairs_fini(struct pairs *pairs, int world_size)
-{
-    for (int i = 0; pairs->made != NULL && i < 2 * world_size; i++) {
-        if (pairs->made[i] != NULL && !pairs->made[i]->is_entered) {
-            process_set_free(pairs->made[i]);
-        }
-    }
-    mem_free(pairs->made);
-    *pairs = (struct pairs){ 0 };
 }

@@ -13,7 +13,6 @@
 #include <tutti/tutti.h>
 
 struct process_set;
-struct process_sets;
 struct tutti;
 
 /** Ids from here on are of pairs; they follow from the two ranks. No call of the API takes them. */
@@ -37,18 +36,7 @@ tutti_status pairs_get(
         struct tutti *t, int sender, int receiver, struct process_set **set);
 /** The pair of an id, or NULL: it was not made. Lock held. */
 struct process_set *pairs_find(const struct tutti *t, tutti_process_set id);
-/**
- * Engine: a pair that was made for a submission joins the sets; its other rank is told, so that it
- * can say when it leaves. Errors: TUTTI_ERR_NO_MEMORY, those of the transport.
- */
-tutti_status pairs_enter(struct tutti *t, struct process_set *set);
-/**
- * Engine: the pair of a message from another rank.
- * Errors: TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL (it is no pair of these two)
- */
-tutti_status pairs_receive(
-        struct tutti *t, tutti_process_set id, int from, struct process_set **set);
-/** Frees what is not in the table of the sets. */
-void pairs_fini(struct pairs *pairs, int world_size);
+/** Says that there is no memory for a pair. @return TUTTI_ERR_NO_MEMORY */
+tutti_status pairs_no_memory(void);
 
 #endif

@@ -255,7 +255,14 @@ void process_sets_take(struct tutti *t, struct process_set *set)
 
 void process_sets_fini(struct process_sets *sets, int world_size)
 {
-    pairs_fini(&sets->pairs, world_size);
+    const int pairs = sets->pairs.made == NULL ? 0 : 2 * world_size;
+
+    for (int i = 0; i < pairs; i++) {
+        if (sets->pairs.made[i] != NULL && !sets->pairs.made[i]->is_entered) {
+            process_set_free(sets->pairs.made[i]);
+        }
+    }
+    mem_free(sets->pairs.made);
     for (size_t i = 0; i < sets->count; i++) {
         process_set_free(sets->sets[i]);
     }

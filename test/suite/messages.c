@@ -18,7 +18,8 @@ enum {
 /* Byte i of what a rank sends to another as message `number`: no two are alike. */
 static unsigned char byte_of(int from, int to, int number, size_t i)
 {
-    return (unsigned char)(i * 7 + i / 251 + (size_t)(from * 31 + to * 17 + number * 5));
+    return (unsigned char)(i * 7 + i / 251 +
+            (size_t)(from * 31 + to * 17 + number * 5));
 }
 
 static void fill(const struct buffer *buffer, int from, int to, int number)
@@ -70,11 +71,12 @@ static void cross(tutti *t, struct checks *c, const char *name, int64_t count,
 
         EXPECT_OK(c,
                 k % 2 == 0 ? tutti_send_async(t, name, x.sent[w].data, count, dtype,
-                        x.peers[w], NULL, &x.requests[k])
+                                     x.peers[w], NULL, &x.requests[k])
                            : tutti_recv_async(t, name, x.received[w].data, count, dtype,
-                                   x.peers[w], NULL, &x.requests[k]));
+                                     x.peers[w], NULL, &x.requests[k]));
     }
-    EXPECT_OK(c, tutti_wait_all(t, (size_t)(2 * ways), x.requests, TUTTI_FOREVER, NULL));
+    EXPECT_OK(
+            c, tutti_wait_all(t, (size_t)(2 * ways), x.requests, TUTTI_FOREVER, NULL));
     for (int w = 0; w < ways; w++) {
         EXPECT(c, is_from(&x.received[w], x.peers[w], c->rank, number));
         EXPECT(c, is_from(&x.sent[w], c->rank, x.peers[w], number));
@@ -169,13 +171,15 @@ static void round_a_set(tutti *t, struct checks *c)
 
         token[0] = zero;
         if (mine != 0) {
-            EXPECT_OK(c, tutti_recv(t, "token", token, 1, TUTTI_INT64, before, &options));
+            EXPECT_OK(
+                    c, tutti_recv(t, "token", token, 1, TUTTI_INT64, before, &options));
         }
         EXPECT(c, token[0] == mine);
         token[0]++;
         EXPECT_OK(c, tutti_send(t, "token", token, 1, TUTTI_INT64, next, &options));
         if (mine == 0) {
-            EXPECT_OK(c, tutti_recv(t, "token", token, 1, TUTTI_INT64, before, &options));
+            EXPECT_OK(
+                    c, tutti_recv(t, "token", token, 1, TUTTI_INT64, before, &options));
             EXPECT(c, token[0] == c->size);
         }
     }
@@ -215,14 +219,13 @@ static void in_groups(tutti *t, struct checks *c)
     }
     EXPECT_OK(c, tutti_group_begin(t));
     EXPECT_OK(c,
-            tutti_send_async(t, "withdrawn", values, 1, TUTTI_INT32, (c->rank + 1) % c->size,
-                    NULL, &requests[0]));
+            tutti_send_async(t, "withdrawn", values, 1, TUTTI_INT32,
+                    (c->rank + 1) % c->size, NULL, &requests[0]));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID,
             tutti_send_async(t, "", values, 1, TUTTI_INT32, (c->rank + 1) % c->size,
                     NULL, &requests[1]));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_end(t));
-    EXPECT_STATUS(
-            c, TUTTI_ERR_INVALID, tutti_wait(t, &requests[0], TUTTI_FOREVER));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, &requests[0], TUTTI_FOREVER));
 }
 
 static void refused(tutti *t, struct checks *c)
@@ -278,15 +281,15 @@ static void differ(tutti *t, struct checks *c)
         }
         EXPECT_STATUS(c, TUTTI_ERR_MISMATCH,
                 c->rank == 0 ? tutti_send(t, "differs", values, 4, TUTTI_INT32,
-                        c->size - 1, NULL)
+                                       c->size - 1, NULL)
                              : tutti_recv(t, "differs", values, expected[e].count,
-                                     expected[e].dtype, 0, NULL));
+                                       expected[e].dtype, 0, NULL));
         EXPECT(c, strstr(tutti_last_error(), "message \"differs\"") != NULL);
         for (int w = 0; w < 3; w++) {
             EXPECT(c, strstr(tutti_last_error(), expected[e].words[w]) != NULL);
         }
-        checks_list(c, i < 3 ? 0 : -1, "sender and receiver differ",
-                TUTTI_ERR_MISMATCH, tutti_last_error());
+        checks_list(c, i < 3 ? 0 : -1, "sender and receiver differ", TUTTI_ERR_MISMATCH,
+                tutti_last_error());
     }
 }
 
@@ -310,8 +313,8 @@ static void one_leaves(struct checks *c)
                 tutti_recv_async(t, "from it", &values[1], 1, TUTTI_INT32, last, NULL,
                         &requests[1]));
         for (int i = 0; i < 2; i++) {
-            EXPECT_STATUS(c, TUTTI_ERR_FINALIZED,
-                    tutti_wait(t, &requests[i], TUTTI_FOREVER));
+            EXPECT_STATUS(
+                    c, TUTTI_ERR_FINALIZED, tutti_wait(t, &requests[i], TUTTI_FOREVER));
             EXPECT(c,
                     strstr(tutti_last_error(), "has called tutti_finalize()") != NULL);
         }
@@ -348,9 +351,9 @@ static void all_leave(struct checks *c)
                     t, "arrives", &values[1], 1, TUTTI_INT32, before, &options, NULL));
     EXPECT_OK(c,
             c->rank % 2 == 0 ? tutti_send_async(t, "unmatched", &values[2], 1,
-                    TUTTI_INT32, before, &options, NULL)
+                                       TUTTI_INT32, before, &options, NULL)
                              : tutti_recv_async(t, "unmatched too", &values[2], 1,
-                                     TUTTI_INT32, next, &options, NULL));
+                                       TUTTI_INT32, next, &options, NULL));
     EXPECT_OK(c, tutti_finalize(t));
     EXPECT(c, ends[0] == 2 && ends[1] == 1 && ends[2] == 0);
     EXPECT(c, values[1] == before + 1);
@@ -376,11 +379,11 @@ static void one_is_late(struct checks *c, bool sends)
     for (int come = 0; come < 2; come++) {
         if ((come == 0 && c->rank == 0) || (come == 1 && is_late)) {
             EXPECT_OK(c,
-                    sends == is_late ? tutti_send_async(t, "late", value, 1, TUTTI_INT32,
-                            is_late ? 0 : c->size - 1, NULL, &request)
-                                     : tutti_recv_async(t, "late", value, 1,
-                                             TUTTI_INT32, is_late ? 0 : c->size - 1,
-                                             NULL, &request));
+                    sends == is_late
+                            ? tutti_send_async(t, "late", value, 1, TUTTI_INT32,
+                                      is_late ? 0 : c->size - 1, NULL, &request)
+                            : tutti_recv_async(t, "late", value, 1, TUTTI_INT32,
+                                      is_late ? 0 : c->size - 1, NULL, &request));
         }
         while (come == 0 && c->rank == 0 &&
                 !job_find_line(c, 0, "message \"late\"", line)) {
