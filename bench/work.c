@@ -453,6 +453,7 @@ static tutti_status submit_named(struct work *work, size_t index,
         return tutti_scatter_async(t, name, input, output, part, 1, NULL, how->dtype,
                 how->root, options, request);
     case TUTTI_BARRIER: /* has no tensors */
+    case TUTTI_MESSAGE:
         break;
     }
     return TUTTI_ERR_INVALID;

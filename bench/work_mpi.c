@@ -111,6 +111,7 @@ static void move(const struct work *work, size_t index, MPI_Datatype type, int u
     case TUTTI_REDUCE:
     case TUTTI_REDUCESCATTER:
     case TUTTI_BARRIER: /* not moved */
+    case TUTTI_MESSAGE:
         break;
     }
 }

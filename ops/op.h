@@ -34,20 +34,24 @@ struct op_set {
     uint32_t id; /* never used for another set, not even a later one       */
     uint32_t index; /* small, unique among the live sets; below OP_SETS_MAX   */
     uint32_t bank; /* 0; a part of a batch that is composed of several batches of
-                      its set says which, so that it is told apart; below OP_BANKS,
-                      and below OP_MESSAGE_BANKS where messages are sent */
+                      its set says which, so that it is told apart; below OP_PAIR_BANK,
+                      and below OP_MESSAGE_BANKS where messages are sent. Of a pair:
+                      OP_PAIR_BANK or the one behind it, and the index tells a pair of
+                      this bank from others with either rank on the same node */
     int rank; /* this rank within the set                               */
     int size; /* ranks in the set                                       */
     const int *world_ranks; /* [size] world rank of each; borrowed                    */
     bool partial; /* some of its members have joined, and are left out        */
 };
 
-/** Most live process sets of one context. */
+/** Index of sets. Where messages are sent, pairs take the last one: a set of it is of a pair. */
 #define OP_SETS_MAX 1024
 
 /** Batches of one set and sequence number that a rank can have in a backend. */
-#define OP_BANKS 6
+#define OP_BANKS 8
 #define OP_MESSAGE_BANKS 2
+/** The first bank of pairs: sets of a sender (rank 0) and a receiver, that only broadcast. */
+#define OP_PAIR_BANK 6
 
 /** Most pieces of a batch; see op_batch.piece. */
 #define OP_PIECES_MAX 15
@@ -148,6 +152,12 @@ struct op_batch {
     tutti_status (*place)(const struct op_batch *batch, size_t run);
     void *owner; /* of the core, for place() */
 };
+
+/** True for the set of a sender and a receiver (lib/run/pairs.h). */
+static inline bool op_is_pair(const struct op_set *set)
+{
+    return set->bank >= OP_PAIR_BANK;
+}
 
 /** Tells the batches of a set and bank that are in flight apart; below OP_INFLIGHT_MAX. */
 static inline uint32_t op_slot(const struct op_batch *batch)

@@ -223,8 +223,8 @@ typedef enum tutti_reduce_op {
 const char *tutti_reduce_name(tutti_reduce_op op);
 
 /*
- * X(symbol, number, name). Numbers travel between ranks: append only. Send and receive
- * between two ranks are not offered: see docs/collectives.md.
+ * X(symbol, number, name). Numbers travel between ranks: append only. TUTTI_MESSAGE is what
+ * tutti_send() and tutti_recv() are, on both sides, in texts and metrics.
  */
 #define TUTTI_COLLECTIVE_MAP(X) \
     X(TUTTI_ALLREDUCE, 0, "allreduce") \
@@ -235,7 +235,8 @@ const char *tutti_reduce_name(tutti_reduce_op op);
     X(TUTTI_ALLTOALL, 5, "alltoall") \
     X(TUTTI_REDUCE, 6, "reduce") \
     X(TUTTI_GATHER, 7, "gather") \
-    X(TUTTI_SCATTER, 8, "scatter")
+    X(TUTTI_SCATTER, 8, "scatter") \
+    X(TUTTI_MESSAGE, 9, "message")
 
 /** Collective operations; part of a tensor's name scope. */
 typedef enum tutti_collective {
@@ -877,6 +878,49 @@ TUTTI_MUST_USE tutti_status tutti_reduce_async(tutti *t, const char *name,
 TUTTI_MUST_USE tutti_status tutti_reduce(tutti *t, const char *name, const void *input,
         void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root,
         const tutti_options *options);
+
+/**
+ * Sends count elements to one other rank, which receives them with tutti_recv_async() under the
+ * same name; no other rank has a part in it. Messages of different names are independent of each
+ * other, so ranks may send to each other at the same time, each before it receives. A name is
+ * scoped by sender and receiver, whatever the process set, so both directions may use one; it is
+ * used again when the message before has completed.
+ *
+ * A send is complete when the buffer may be used again, and not before the other rank receives. In
+ * a group, messages are submitted together with its other members, but each is launched for
+ * itself, and the others' ranks need not group them; they may go to any ranks.
+ *
+ * Both sides must give the same count, dtype and shape, and memory of the same kind (host, or GPU,
+ * whose memory is copied through the host); if not, both fail with TUTTI_ERR_MISMATCH, and the
+ * message has both values. A peer that has called tutti_finalize() fails the message with
+ * TUTTI_ERR_FINALIZED; one that never comes is named by the stall check.
+ * @param buffer  count elements, lent until completion; only read. NULL is allowed for 0
+ * @param peer    the receiver, as rank within the set; not this rank itself
+ * @param options prescale and postscale are ignored
+ * @return as tutti_allreduce_async()
+ */
+TUTTI_MUST_USE tutti_status tutti_send_async(tutti *t, const char *name,
+        const void *buffer, int64_t count, tutti_dtype dtype, int peer,
+        const tutti_options *options, tutti_request *request);
+
+/** tutti_send_async() and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_send(tutti *t, const char *name, const void *buffer,
+        int64_t count, tutti_dtype dtype, int peer, const tutti_options *options);
+
+/**
+ * Receives count elements that one other rank sends with tutti_send_async() under the same
+ * name; see there.
+ * @param buffer  count elements, lent until completion. NULL is allowed for 0
+ * @param peer    the sender, as rank within the set; not this rank itself
+ * @return as tutti_send_async()
+ */
+TUTTI_MUST_USE tutti_status tutti_recv_async(tutti *t, const char *name, void *buffer,
+        int64_t count, tutti_dtype dtype, int peer, const tutti_options *options,
+        tutti_request *request);
+
+/** tutti_recv_async() and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_recv(tutti *t, const char *name, void *buffer,
+        int64_t count, tutti_dtype dtype, int peer, const tutti_options *options);
 
 /*
  * The following operations work on rows: a tensor has `rows` rows along its first dimension,

@@ -934,6 +934,85 @@ class context
         broadcast(name, std::data(data), std::size(data), root, with);
     }
 
+    /** Submits a message of count elements to peer; tutti_send_async(). */
+    template <class T>
+    [[nodiscard]] request send_async(const char *name, const T *buffer,
+            std::size_t count, int peer, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_send_async(t_, name, buffer, detail::to_count(count), dtype_of_v<T>,
+                peer, &c, &id));
+        return request(t_, id);
+    }
+
+    /** As above, of a container. */
+    template <class C, class = detail::if_container<C>>
+    [[nodiscard]] request send_async(
+            const char *name, const C &data, int peer, const options &with = options())
+    {
+        return send_async(name, std::data(data), std::size(data), peer, with);
+    }
+
+    /** Sends count elements to peer; tutti_send(). */
+    template <class T>
+    void send(const char *name, const T *buffer, std::size_t count, int peer,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_send(
+                t_, name, buffer, detail::to_count(count), dtype_of_v<T>, peer, &c));
+    }
+
+    /** As above, of a container. */
+    template <class C, class = detail::if_container<C>>
+    void send(
+            const char *name, const C &data, int peer, const options &with = options())
+    {
+        send(name, std::data(data), std::size(data), peer, with);
+    }
+
+    /** Submits a message of count elements from peer; tutti_recv_async(). */
+    template <class T>
+    [[nodiscard]] request recv_async(const char *name, T *buffer, std::size_t count,
+            int peer, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_recv_async(t_, name, buffer, detail::to_count(count), dtype_of_v<T>,
+                peer, &c, &id));
+        return request(t_, id);
+    }
+
+    /** As above, of a container, which has the size of the message already. */
+    template <class C, class = detail::if_container<C>>
+    [[nodiscard]] request recv_async(
+            const char *name, C &data, int peer, const options &with = options())
+    {
+        return recv_async(name, std::data(data), std::size(data), peer, with);
+    }
+
+    /** Receives count elements from peer; tutti_recv(). */
+    template <class T>
+    void recv(const char *name, T *buffer, std::size_t count, int peer,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_recv(
+                t_, name, buffer, detail::to_count(count), dtype_of_v<T>, peer, &c));
+    }
+
+    /** As above, of a container, which has the size of the message already. */
+    template <class C, class = detail::if_container<C>>
+    void recv(const char *name, C &data, int peer, const options &with = options())
+    {
+        recv(name, std::data(data), std::size(data), peer, with);
+    }
+
     /** Submits a reduce of count elements to the root; tutti_reduce_async(). */
     template <class T>
     [[nodiscard]] request reduce_async(const char *name, const T *input, T *output,

@@ -290,6 +290,53 @@ tutti_status tutti_scatter(tutti *t, const char *name, const void *input, void *
             root, options, &until_done);
 }
 
+/* A message is a broadcast of the sender, whose memory is only read. */
+static struct submission message(
+        const char *name, void *buffer, int64_t count, tutti_dtype dtype, int peer)
+{
+    return (struct submission){ .collective = TUTTI_MESSAGE,
+        .name = name,
+        .meta = { .count = count, .dtype = dtype },
+        .peer = peer,
+        .input = buffer,
+        .output = buffer };
+}
+
+tutti_status tutti_send_async(tutti *t, const char *name, const void *buffer,
+        int64_t count, tutti_dtype dtype, int peer, const tutti_options *options,
+        tutti_request *request)
+{
+    const union {
+        const void *read;
+        void *any;
+    } memory = { .read = buffer };
+    struct submission s = message(name, memory.any, count, dtype, peer);
+
+    s.sends = true;
+    return run(t, &s, options, request);
+}
+
+tutti_status tutti_send(tutti *t, const char *name, const void *buffer, int64_t count,
+        tutti_dtype dtype, int peer, const tutti_options *options)
+{
+    return tutti_send_async(t, name, buffer, count, dtype, peer, options, &until_done);
+}
+
+tutti_status tutti_recv_async(tutti *t, const char *name, void *buffer, int64_t count,
+        tutti_dtype dtype, int peer, const tutti_options *options,
+        tutti_request *request)
+{
+    struct submission s = message(name, buffer, count, dtype, peer);
+
+    return run(t, &s, options, request);
+}
+
+tutti_status tutti_recv(tutti *t, const char *name, void *buffer, int64_t count,
+        tutti_dtype dtype, int peer, const tutti_options *options)
+{
+    return tutti_recv_async(t, name, buffer, count, dtype, peer, options, &until_done);
+}
+
 /* NOLINTEND(readability-function-size) */
 
 tutti_status tutti_barrier_async(tutti *t, const char *name,

@@ -412,7 +412,7 @@ tutti_status tutti_process_set_list(
                 capacity);
     }
     pthread_mutex_lock(&t->lock);
-    *count = (int)t->sets.count;
+    *count = (int)t->sets.named;
     for (int i = 0; i < *count && i < capacity; i++) {
         sets[i] = t->sets.sets[i]->id;
     }

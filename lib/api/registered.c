@@ -47,6 +47,11 @@ static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s
         return error_set(
                 TUTTI_ERR_INVALID, "%d is no collective", (int)desc->collective);
     }
+    if (desc->collective == TUTTI_MESSAGE) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "messages are not registered; use tutti_send_async() and "
+                "tutti_recv_async()");
+    }
     *s = (struct submission){ .collective = (int)desc->collective, .name = desc->name };
     status = call_take_options(desc->options, s);
     if (status != TUTTI_OK) {

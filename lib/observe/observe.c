@@ -49,7 +49,9 @@ void observe_buffers(struct tutti *t, const struct batch *batch, int64_t bytes)
 static void count_batch(struct tutti *t, const struct batch *batch)
 {
     metrics_count(t->observer.metrics,
-            &(struct metrics_batch){ .collective = (int)batch->op.collective,
+            &(struct metrics_batch){ .collective = op_is_pair(&batch->set->op)
+                            ? TUTTI_MESSAGE
+                            : (int)batch->op.collective,
                     .backend = batch->backend == NULL
                             ? -1
                             : (int)(batch->backend - t->dispatcher.backends),

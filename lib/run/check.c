@@ -224,10 +224,31 @@ static tutti_status check_callback(const struct submission *s, const struct op_s
     return TUTTI_OK;
 }
 
+static tutti_status check_peer(const struct submission *s, const struct op_set *set)
+{
+    if (s->peer < 0 || s->peer >= set->size) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": peer %d is outside process set %u of %d ranks; a message has "
+                "one "
+                "rank to come from or go to",
+                s->name, s->peer, s->set, set->size);
+    }
+    if (s->peer == set->rank) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": peer %d is this rank itself; copy the memory instead", s->name,
+                s->peer);
+    }
+    return TUTTI_OK;
+}
+
 tutti_status check_in_set(const struct submission *s, const struct op_set *set)
 {
-    tutti_status status;
+    tutti_status status =
+            s->collective == TUTTI_MESSAGE ? check_peer(s, set) : TUTTI_OK;
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (s->meta.root < 0 || s->meta.root >= set->size) {
         return error_set(TUTTI_ERR_INVALID,
                 "\"%s\": root %d is outside process set %u of %d ranks", s->name,
@@ -266,16 +287,15 @@ static tutti_status has_joined(
             t->rank, set->id);
 }
 
-tutti_status check_late(struct tutti *t, const struct operation *operation)
+tutti_status check_late(struct tutti *t, const struct process_set *set,
+        const struct operation *operation)
 {
     const tutti_status status = check_open(t);
 
-    if (status != TUTTI_OK || operation == NULL) {
+    if (status != TUTTI_OK || set == NULL) {
         return status;
     }
-    return operation->set->joined
-            ? has_joined(t, operation->set, operation->request.name)
-            : TUTTI_OK;
+    return set->joined ? has_joined(t, set, operation->request.name) : TUTTI_OK;
 }
 
 static tutti_status check_group(const struct tutti *t, const struct open_group *group,
@@ -288,13 +308,13 @@ static tutti_status check_group(const struct tutti *t, const struct open_group *
         return error_set(TUTTI_ERR_INVALID,
                 "a join inside a group (rank %d); end the group first", t->rank);
     }
-    if (s->collective < META_SET_CREATE && group->newest != NULL &&
-            group->newest->set->id != s->set) {
+    if (s->collective < TUTTI_MESSAGE && group->set != NULL &&
+            group->set->id != s->set) {
         return error_set(TUTTI_ERR_INVALID,
                 "\"%s\": its group uses process set %u, not %u (rank %d); a group "
                 "stays "
                 "within one set",
-                s->name, group->newest->set->id, s->set, t->rank);
+                s->name, group->set->id, s->set, t->rank);
     }
     return TUTTI_OK;
 }
@@ -302,7 +322,9 @@ static tutti_status check_group(const struct tutti *t, const struct open_group *
 tutti_status check_find_set(struct tutti *t, const struct open_group *group,
         const struct submission *s, struct process_set **found)
 {
-    struct process_set *set = process_sets_find(&t->sets, s->set);
+    struct process_set *set = s->collective == META_FINALIZE && s->set >= PAIRS_FIRST_ID
+            ? pairs_find(t, s->set)
+            : process_sets_find(&t->sets, s->set);
     tutti_status status = s->collective == META_FINALIZE ? TUTTI_OK : check_open(t);
 
     if (status != TUTTI_OK) {

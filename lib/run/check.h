@@ -37,10 +37,12 @@ tutti_status check_find_set(struct tutti *t, const struct open_group *group,
 /**
  * Lock held: what an operation of a group is refused for after it was taken. Its set is not
  * being destroyed meanwhile, since the operation is in flight there.
- * @param operation  NULL: only what holds for the whole context
+ * @param set        of its members that are no messages; NULL: only what holds for the whole
+ *                   context
  * @return TUTTI_OK, TUTTI_ERR_INVALID (joined), TUTTI_ERR_CONTEXT_FAILED,
  *         TUTTI_ERR_FINALIZED
  */
-tutti_status check_late(struct tutti *t, const struct operation *operation);
+tutti_status check_late(struct tutti *t, const struct process_set *set,
+        const struct operation *operation);
 
 #endif

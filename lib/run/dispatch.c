@@ -16,10 +16,14 @@
 #include "run/order.h"
 #include "run/stage.h"
 
-/* Batches of device memory are launched in one order on all ranks (run/order.h). */
+/*
+ * Batches of device memory are launched in one order on all ranks (run/order.h); but those of
+ * pairs, which go through the host.
+ */
 static bool is_ordered(const struct tutti *t, const struct batch *batch)
 {
-    return batch->space == OP_DEVICE && tickets_are_used(&t->engine.tickets);
+    return batch->space == OP_DEVICE && tickets_are_used(&t->engine.tickets) &&
+            !op_is_pair(&batch->set->op);
 }
 
 void dispatch_queue(struct tutti *t, struct batch *batch)

@@ -37,6 +37,19 @@ static bool take_cancels(struct tutti *t)
 }
 
 /*
+ * A pair that was made for a submission joins the sets; its other rank is told, so that it can say
+ * when it leaves.
+ */
+static tutti_status enter_pair(struct tutti *t, struct process_set *set)
+{
+    if (!process_sets_enter(t, set)) {
+        return pairs_no_memory();
+    }
+    wire_put_varint(messages_begin(t, MESSAGE_SET), set->id);
+    return messages_send(t, set->world_ranks[1 - set->op.rank]);
+}
+
+/*
  * A member of a group that was cancelled before is announced, too, with its
  * cancellation: the others of the group must fail with it, on all ranks.
  */
@@ -48,6 +61,10 @@ static tutti_status announce(struct tutti *t, struct operation *operation)
 
     operation->taken_ns = t->engine.now_ns;
     operation_advance(operation, OPERATION_ANNOUNCED);
+    status = operation->set->is_entered ? TUTTI_OK : enter_pair(t, operation->set);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (cancelled && operation->request.meta.group == 0) {
         complete_failed(
                 t, operation, TUTTI_ERR_CANCELLED, "cancelled before it was announced");

@@ -49,8 +49,12 @@ void group_add(struct open_group *group, struct operation *operation)
         group->oldest = operation;
     }
     group->count++;
-    /* A sum, so that the order of submission does not matter. */
-    group->hash += operation->request.hash;
+    if (!op_is_pair(&operation->set->op)) {
+        group->agreed++;
+        group->set = operation->set;
+        /* A sum, so that the order of submission does not matter. */
+        group->hash += operation->request.hash;
+    }
 }
 
 /* Its error is its thread's alone, as its members are. */
@@ -122,9 +126,11 @@ static void queue_members(struct tutti *t, struct open_group *group)
     }
     for (struct operation *operation = group->newest; operation != NULL;
             operation = operation->next) {
-        /* 0 means "no group". */
-        operation->request.meta.group = group->hash != 0 ? group->hash : 1;
-        operation->request.meta.group_size = group->count;
+        if (!op_is_pair(&operation->set->op)) {
+            /* 0 means "no group". */
+            operation->request.meta.group = group->hash != 0 ? group->hash : 1;
+            operation->request.meta.group_size = group->agreed;
+        }
         observe_operation(t, operation, EVENT_SUBMITTED, --order);
     }
     intake_push(&t->work.intake, group->newest, group->oldest, group->count);
@@ -160,7 +166,7 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
 /* Another thread may have joined, or ended the context, since the members were taken. */
 static tutti_status end_locked(struct tutti *t, struct open_group *group)
 {
-    refuse(t, group, check_late(t, group->oldest));
+    refuse(t, group, check_late(t, group->set, group->oldest));
     detach(&t->work.groups, group);
     if (group->error.status != TUTTI_OK) {
         withdraw(t, group);

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 
+struct process_set;
 struct tutti;
 struct operation;
 
@@ -24,7 +25,9 @@ struct open_group {
             *oldest; /* members, over next; their names are held      */
     uint32_t count;
     uint32_t callbacks; /* of the members                                   */
-    uint64_t hash; /* of the members, in no order                      */
+    uint32_t agreed; /* of these, what all ranks agree on: all but messages */
+    uint64_t hash; /* of these, in no order                            */
+    const struct process_set *set; /* of these; NULL: there are none yet   */
     struct error error; /* first refusal of a member                        */
     struct open_group *next;
 };

@@ -111,7 +111,9 @@ static void describe_batch(struct batch *batch)
 
     batch->op = (struct op_batch){ .set = set,
         .sequence = batch->set->sequence++,
-        .collective = (tutti_collective)first->collective,
+        .collective = first->collective == TUTTI_MESSAGE
+                ? TUTTI_BROADCAST
+                : (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta_backend_op(meta->op),
         .divisor = meta->op == TUTTI_SET_AVERAGE ? batch->set->op.size : set->size,

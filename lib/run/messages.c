@@ -13,7 +13,9 @@
 #include "observe/observe.h"
 #include "run/context.h"
 #include "run/failure.h"
+#include "run/pairs.h"
 #include "run/process_set.h"
+#include "run/submit.h"
 
 /* A message for a set this rank has not created yet. */
 struct early_message {
@@ -192,6 +194,71 @@ tutti_status messages_replay(struct tutti *t)
     return status;
 }
 
+/* There is nobody to wait for it. */
+static void ignore(void *user, tutti_status status, const char *message)
+{
+    (void)user;
+    (void)status;
+    (void)message;
+}
+
+/* This rank has announced to the others that it finalizes before it knew of this one. */
+static tutti_status finalize_pair(struct tutti *t, tutti_process_set id)
+{
+    struct submission submission = { .collective = META_FINALIZE,
+        .name = "finalize",
+        .set = id,
+        .meta = { .prescale = 1, .postscale = 1 },
+        .callback = ignore };
+    tutti_request none;
+
+    return submit_queue(t, &submission, &none);
+}
+
+/* The pair of a message from another rank; maybe it is the first that this one hears of it. */
+static tutti_status find_pair(
+        struct tutti *t, tutti_process_set id, int from, struct process_set **set)
+{
+    const tutti_process_set size = (tutti_process_set)t->size;
+    const tutti_process_set number = id - PAIRS_FIRST_ID;
+    const bool is_from =
+            number == (tutti_process_set)from * size + (tutti_process_set)t->rank;
+    tutti_status status;
+    bool ends;
+
+    if (from == t->rank ||
+            (!is_from &&
+                    number !=
+                            (tutti_process_set)t->rank * size +
+                                    (tutti_process_set)from)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "rank %d sent a message for a pair of ranks that rank %d is not of",
+                from, t->rank);
+    }
+    pthread_mutex_lock(&t->lock);
+    ends = pairs_find(t, id) == NULL && t->sets.pairs.are_ending;
+    status = is_from ? pairs_get(t, from, t->rank, set)
+                     : pairs_get(t, t->rank, from, set);
+    pthread_mutex_unlock(&t->lock);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!(*set)->is_entered && !process_sets_enter(t, *set)) {
+        return pairs_no_memory();
+    }
+    return ends ? finalize_pair(t, id) : TUTTI_OK;
+}
+
+/* The first one, without a message of the negotiator, says that the pair was made. */
+static tutti_status route_to_pair(
+        struct tutti *t, int from, tutti_process_set id, const void *bytes, size_t len)
+{
+    struct process_set *set = NULL;
+    const tutti_status status = find_pair(t, id, from, &set);
+
+    return status == TUTTI_OK && len > 0 ? receive(t, set, from, bytes, len) : status;
+}
+
 static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
 {
     const uint64_t id = wire_get_varint(in);
@@ -201,6 +268,9 @@ static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
 
     if (!wire_ok(in) || id > UINT32_MAX) {
         return error_set(TUTTI_ERR_PROTOCOL, "malformed message from rank %d", from);
+    }
+    if (id >= PAIRS_FIRST_ID) {
+        return route_to_pair(t, from, (tutti_process_set)id, bytes, len);
     }
     set = process_sets_find(&t->sets, (tutti_process_set)id);
     if (set != NULL) {

@@ -15,7 +15,8 @@ struct tutti;
 
 /** First byte of every message; the last eight are the digest of what is before them. */
 enum message_kind {
-    MESSAGE_SET = 1, /* varint set id, then a message of its negotiator               */
+    MESSAGE_SET =
+            1, /* varint set id, then a message of its negotiator; of a pair maybe none */
     MESSAGE_ABORT = 2, /* varint rank + 1, text: the job has failed                   */
     MESSAGE_ORDER = 3, /* tickets: device/tickets.h                                   */
     MESSAGE_ASK = 4 /* for tickets: device/tickets.h                                  */

@@ -16,6 +16,8 @@
 
 /* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
 #define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)
+/* Most live sets: pairs have the last index. */
+#define SETS_MAX (OP_SETS_MAX - 1)
 
 static tutti_status init_shape(const struct tutti *t, struct process_set *set)
 {
@@ -37,7 +39,7 @@ static tutti_status init_shape(const struct tutti *t, struct process_set *set)
 static bool has_board(const struct tutti *t, const struct process_set *set)
 {
     const struct board *board = &t->peers.board;
-    bool sees = board->state != NULL;
+    bool sees = board->state != NULL && !op_is_pair(&set->op);
 
     for (int m = 0; m < set->op.size && sees; m++) {
         const int rank = set->world_ranks[m];
@@ -118,15 +120,19 @@ void process_set_free(struct process_set *set)
     mem_free(set);
 }
 
-static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int size)
+struct process_set *process_set_new(
+        struct tutti *t, const struct op_set *identity, const int64_t *ranks)
 {
+    const int size = identity->size;
     struct process_set *set = mem_calloc(1, sizeof *set);
 
     if (set == NULL) {
         return NULL;
     }
     set->context = t;
-    set->op = (struct op_set){ .rank = -1, .size = size };
+    set->id = identity->id;
+    set->op = *identity;
+    set->op.rank = -1;
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
     if (set->world_ranks == NULL) {
         mem_free(set);
@@ -173,6 +179,28 @@ static tutti_status open_board(struct tutti *t, const struct process_set *set)
     return t->peers.board.open(t->peers.board.state, &set->op);
 }
 
+bool process_sets_enter(struct tutti *t, struct process_set *set)
+{
+    struct process_sets *sets = &t->sets;
+    bool entered;
+
+    pthread_mutex_lock(&t->lock);
+    entered = reserve(sets);
+    if (entered) {
+        size_t at = sets->count++;
+
+        for (; at > 0 && sets->sets[at - 1]->id > set->id; at--) {
+            sets->sets[at] = sets->sets[at - 1];
+        }
+        sets->sets[at] = set;
+        sets->named += !op_is_pair(&set->op);
+        set->is_entered = true;
+        observe_set(t, set, EVENT_SET_ADDED);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return entered;
+}
+
 tutti_status process_sets_add(
         struct tutti *t, const int64_t *ranks, int size, struct process_set **added)
 {
@@ -181,38 +209,29 @@ tutti_status process_sets_add(
     uint32_t index = 0;
     tutti_status status;
 
-    while (index < OP_SETS_MAX && sets->index_used[index]) {
+    while (index < SETS_MAX && sets->index_used[index]) {
         index++;
     }
-    if (index == OP_SETS_MAX) {
+    if (index == SETS_MAX) {
         return error_set(TUTTI_ERR_UNSUPPORTED,
                 "%d process sets are alive, the most there can be; destroy some",
-                OP_SETS_MAX);
+                SETS_MAX);
     }
-    set = set_new(t, ranks, size);
-    if (set == NULL) {
-        return error_set(
-                TUTTI_ERR_NO_MEMORY, "no memory for a process set of %d", size);
-    }
-    set->op.id = sets->next_id;
-    set->op.index = index;
-    status = open_board(t, set);
-    if (status != TUTTI_OK) {
+    set = process_set_new(t,
+            &(struct op_set){ .id = sets->next_id, .index = index, .size = size },
+            ranks);
+    status = set == NULL ? TUTTI_ERR_NO_MEMORY : open_board(t, set);
+    if (set != NULL && status != TUTTI_OK) {
         process_set_free(set);
         return status;
     }
-    pthread_mutex_lock(&t->lock);
-    if (!reserve(sets)) {
-        pthread_mutex_unlock(&t->lock);
+    if (set == NULL || !process_sets_enter(t, set)) {
         process_set_free(set);
         return error_set(
                 TUTTI_ERR_NO_MEMORY, "no memory for a process set of %d", size);
     }
-    set->id = sets->next_id++;
+    sets->next_id++;
     sets->index_used[index] = true;
-    sets->sets[sets->count++] = set;
-    observe_set(t, set, EVENT_SET_ADDED);
-    pthread_mutex_unlock(&t->lock);
     *added = set;
     return TUTTI_OK;
 }
@@ -230,12 +249,21 @@ void process_sets_take(struct tutti *t, struct process_set *set)
     memmove(&sets->sets[at], &sets->sets[at + 1],
             (sets->count - at - 1) * sizeof *sets->sets);
     sets->count--;
+    sets->named--;
     sets->index_used[set->op.index] = false;
     pthread_mutex_unlock(&t->lock);
 }
 
-void process_sets_fini(struct process_sets *sets)
+void process_sets_fini(struct process_sets *sets, int world_size)
 {
+    const int pairs = sets->pairs.made == NULL ? 0 : 2 * world_size;
+
+    for (int i = 0; i < pairs; i++) {
+        if (sets->pairs.made[i] != NULL && !sets->pairs.made[i]->is_entered) {
+            process_set_free(sets->pairs.made[i]);
+        }
+    }
+    mem_free(sets->pairs.made);
     for (size_t i = 0; i < sets->count; i++) {
         process_set_free(sets->sets[i]);
     }

@@ -13,6 +13,7 @@
 
 #include "agree/negotiator.h"
 #include "ops/op.h"
+#include "run/pairs.h"
 
 struct batch;
 struct tutti;
@@ -33,6 +34,7 @@ struct process_set {
 
     /* engine only; members only */
     struct negotiator negotiator;
+    bool is_entered; /* it is in the table of the sets; under the lock, too   */
     bool dirty; /* the negotiator must be flushed this pass                */
     bool finalized; /* every member has called finalize                        */
     uint64_t sequence; /* of the next batch                                       */
@@ -44,7 +46,9 @@ struct process_set {
 
 /** All live sets. The table changes in the engine, under the context's lock. */
 struct process_sets {
-    struct process_set **sets; /* owned, in order of creation; sets[0] is the world */
+    struct process_set **sets; /* owned, by id, so in order of creation, then pairs;
+                                  sets[0] is the world */
+    size_t named; /* of them, those that are no pairs                          */
     size_t count, capacity;
     tutti_process_set next_id;
     tutti_status (*act)(
@@ -52,27 +56,36 @@ struct process_sets {
     bool index_used[OP_SETS_MAX]; /* which op_set.index are taken                   */
     _Atomic uint32_t tickets, served; /* calls that make sets: how many there were, and
                                          which of them is served; any thread        */
+    struct pairs pairs;
 };
+
+/**
+ * A set of size ranks of the world, copied, with the id, index, bank and size of `identity`. NULL: no
+ * memory.
+ */
+struct process_set *process_set_new(
+        struct tutti *t, const struct op_set *identity, const int64_t *ranks);
+/** Engine: puts a set into the table. False: no memory */
+bool process_sets_enter(struct tutti *t, struct process_set *set);
 
 /**
  * Adds a set. Deterministic: all ranks of the world do it at the same point of the
  * world's log, and so agree on id and index.
  * @param ranks  size world ranks, copied
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_UNSUPPORTED (OP_SETS_MAX are alive)
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_UNSUPPORTED (too many are alive)
  */
 tutti_status process_sets_add(
         struct tutti *t, const int64_t *ranks, int size, struct process_set **added);
 /** Takes a set out, and unregisters its tensors. Then process_set_free(). */
 void process_sets_take(struct tutti *t, struct process_set *set);
 void process_set_free(struct process_set *set);
-/** The set of an id, or NULL. */
+/** The set of an id, or NULL; pairs are found by pairs_find(). */
 static inline struct process_set *process_sets_find(
         const struct process_sets *sets, tutti_process_set id)
 {
     size_t low = 0;
-    size_t high = sets->count;
+    size_t high = sets->named;
 
-    /* Ids only grow, so the table is sorted by them. */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
 
@@ -82,9 +95,9 @@ static inline struct process_set *process_sets_find(
             high = middle;
         }
     }
-    return low < sets->count && sets->sets[low]->id == id ? sets->sets[low] : NULL;
+    return low < sets->named && sets->sets[low]->id == id ? sets->sets[low] : NULL;
 }
 
-void process_sets_fini(struct process_sets *sets);
+void process_sets_fini(struct process_sets *sets, int world_size);
 
 #endif

@@ -5,7 +5,7 @@
  * before: whoever waits for it in any of them is told. When a set's is logged, whatever was
  * not logged earlier was not submitted by all members and never will be. A second round in
  * the world comes last, so that no rank leaves while another one still works in a smaller
- * set.
+ * set, or in a pair that the first has not heard of.
  */
 #include <sched.h>
 
@@ -73,19 +73,31 @@ static tutti_status await_finalize(struct tutti *t, struct finalizing *finalizin
     return context_check(t);
 }
 
-/* The ids of the sets this rank is in; NULL when out of memory. */
+/*
+ * The ids of the sets this rank is in; NULL when out of memory. Pairs that are made from then on
+ * are finalized when they are.
+ */
 static tutti_process_set *own_sets(struct tutti *t, size_t *count)
 {
+    const struct process_sets *sets = &t->sets;
+    size_t pairs;
     tutti_process_set *ids;
 
     pthread_mutex_lock(&t->lock);
-    ids = mem_calloc(t->sets.count + 1, sizeof *ids);
+    pairs = sets->pairs.made == NULL ? 0 : 2 * (size_t)t->size;
+    ids = mem_calloc(sets->named + pairs + 1, sizeof *ids);
     *count = 0;
-    for (size_t s = 0; s < t->sets.count && ids != NULL; s++) {
-        if (t->sets.sets[s]->op.rank >= 0) {
-            ids[(*count)++] = t->sets.sets[s]->id;
+    for (size_t s = 0; s < sets->named && ids != NULL; s++) {
+        if (sets->sets[s]->op.rank >= 0) {
+            ids[(*count)++] = sets->sets[s]->id;
         }
     }
+    for (size_t p = 0; p < pairs && ids != NULL; p++) {
+        if (sets->pairs.made[p] != NULL) {
+            ids[(*count)++] = sets->pairs.made[p]->id;
+        }
+    }
+    t->sets.pairs.are_ending = true;
     pthread_mutex_unlock(&t->lock);
     return ids;
 }
@@ -104,21 +116,24 @@ static tutti_status finalize_sets(struct tutti *t, const tutti_process_set *ids,
     return status;
 }
 
-/* All ranks know of the same sets now, since the log of the world has ended. */
+/* Pairs that this rank hears of meanwhile end with the other rank's, which waits for them. */
 static tutti_status say_farewell(struct tutti *t)
 {
     struct finalizing finalizing = { 0 };
     tutti_status status;
-    bool alone;
 
-    pthread_mutex_lock(&t->lock);
-    alone = t->sets.count == 1;
-    pthread_mutex_unlock(&t->lock);
-    if (alone) {
+    if (t->size == 1) {
         return TUTTI_OK;
     }
     status = announce_finalize(t, "farewell", TUTTI_WORLD, &finalizing);
-    return status == TUTTI_OK ? await_finalize(t, &finalizing) : status;
+    if (status == TUTTI_OK) {
+        status = await_finalize(t, &finalizing);
+    }
+    if (status == TUTTI_OK) {
+        driver_wait(t, nothing_in_flight, t, INT64_MAX);
+        status = context_check(t);
+    }
+    return status;
 }
 
 static tutti_status leave_together(struct tutti *t)
@@ -184,7 +199,7 @@ tutti_status context_destroy(struct tutti *t)
     }
     dispatch_fini(t);
     tickets_fini(&t->engine.tickets);
-    process_sets_fini(&t->sets);
+    process_sets_fini(&t->sets, t->size);
     if (t->peers.transport.ops != NULL) {
         transport_close(&t->peers.transport);
     }

@@ -300,6 +300,16 @@ static struct tensor_state *find_registered(
     return own->request.tensor;
 }
 
+/* Lock held. The pair of a message to or from a member of a set. */
+static tutti_status find_pair(
+        struct tutti *t, const struct submission *s, struct process_set **set)
+{
+    const int peer = (*set)->world_ranks[s->peer];
+
+    return s->sends ? pairs_get(t, t->rank, peer, set)
+                    : pairs_get(t, peer, t->rank, set);
+}
+
 /* Lock held. handle: of a registered tensor, or 0. */
 static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tutti_tensor handle, tutti_request *request)
@@ -317,6 +327,9 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
         }
     }
     status = check_find_set(t, group, s, &set);
+    if (status == TUTTI_OK && s->collective == TUTTI_MESSAGE) {
+        status = find_pair(t, s, &set);
+    }
     if (status != TUTTI_OK) {
         return status;
     }

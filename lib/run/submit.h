@@ -25,6 +25,8 @@ struct submission {
                            not looked at                                        */
     uint64_t step; /* see meta_step(); that of `meta` is not looked at      */
     struct rows rows; /* of collectives on rows; lists borrowed during the call */
+    int peer; /* of a message: the other rank, in the set               */
+    bool sends; /* of a message: to it; else from it                      */
     const void *input;
     void *output;
     tutti_callback callback;

@@ -132,8 +132,8 @@ static bool gpu_accepts(const void *state, const struct op_batch *batch)
     const struct gpu_backend *gb = state;
     struct gpu_form form;
 
-    if (batch->set->partial || batch->collective == TUTTI_GATHER ||
-            batch->collective == TUTTI_SCATTER) {
+    if (batch->set->partial || op_is_pair(batch->set) ||
+            batch->collective == TUTTI_GATHER || batch->collective == TUTTI_SCATTER) {
         return false;
     }
     if (op_is_exchange(batch->collective) && !batch->sizes_known) {

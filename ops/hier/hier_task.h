@@ -64,7 +64,7 @@ enum hier_bank {
 /** Pieces of a batch under way. */
 #define HIER_PIECES 2
 
-static_assert((HIER_LAST + 1) * HIER_PIECES <= OP_BANKS, "a bank for each");
+static_assert((HIER_LAST + 1) * HIER_PIECES <= OP_PAIR_BANK, "a bank for each");
 
 /** A batch, or a piece of it. */
 struct hier_task {

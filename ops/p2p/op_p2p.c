@@ -265,10 +265,12 @@ static bool p2p_follows_ranks(const void *state, const struct op_set *set)
     return owner->wire == TUTTI_FLOAT32 || set->size == 1;
 }
 
+/* Between two ranks there is one pair each way, so that all share the last row. */
 static int tag_of(const struct op_batch *batch)
 {
     const struct op_set *set = batch->set;
-    const uint32_t row = set->bank * OP_SETS_MAX + set->index;
+    const uint32_t row = op_is_pair(set) ? OP_MESSAGE_BANKS * OP_SETS_MAX - 1
+                                         : set->bank * OP_SETS_MAX + set->index;
 
     return ((int)row * OP_INFLIGHT_MAX + (int)op_slot(batch)) * TASK_PHASES;
 }
@@ -280,7 +282,9 @@ static tutti_status p2p_start(void *state, void *storage, const struct op_batch 
     tutti_status status;
     size_t bytes;
 
-    assert(batch->set->index < OP_SETS_MAX && batch->set->bank < OP_MESSAGE_BANKS &&
+    assert((op_is_pair(batch->set) ||
+                   (batch->set->index < OP_SETS_MAX &&
+                           batch->set->bank < OP_MESSAGE_BANKS)) &&
             (batch->count > 0 || op_is_exchange(batch->collective)));
     if (!size_mul(batch->count, tutti_dtype_size(batch->dtype), &bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "%zu elements are more than memory holds",

@@ -22,8 +22,8 @@ from .job import (
     barrier_async, broadcast, broadcast_async, context, cross_rank, cross_size,
     grouped_allgather, grouped_allgather_async, grouped_allreduce, grouped_allreduce_async,
     grouped_reducescatter, grouped_reducescatter_async, init, is_homogeneous, is_initialized,
-    join, join_async, local_rank, local_size, process_set, process_sets, rank, reducescatter,
-    reducescatter_async, shutdown, size,
+    join, join_async, local_rank, local_size, process_set, process_sets, rank, recv, recv_async,
+    reducescatter, reducescatter_async, send, send_async, shutdown, size,
 )
 from .request import Request, RequestGroup
 from .tensor import DTYPES, Tensor, as_tensor, dtype_of

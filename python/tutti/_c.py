@@ -135,7 +135,7 @@ for _result, *_arguments, _names in (
     (c_int, _t, c_uint64, "cancel tensor_unregister"),
     (c_int, *_moves, c_int64, c_int, c_int, *_end, "allreduce_async"),
     (c_int, *_moves, c_int64, c_int, c_int, c_int, *_end, "reduce_async"),
-    (c_int, _t, c_char_p, c_void_p, c_int64, c_int, c_int, *_end, "broadcast_async"),
+    (c_int, _t, c_char_p, c_void_p, c_int64, c_int, c_int, *_end, "broadcast_async send_async recv_async"),
     (c_int, *_rows, c_int, *_end, "allgather_async"),
     (c_int, *_rows, c_int, c_int, *_end, "reducescatter_async gather_async scatter_async"),
     (c_int, *_rows, _i64p, c_int, *_end, "alltoall_async"),

@@ -92,8 +92,12 @@ _ASYNC: Dict[str, Callable] = {
         _lib.tutti_gather_async(t, name, i, o, n, c, rows, d, root, opt, r),
     "scatter": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
         _lib.tutti_scatter_async(t, name, i, o, n, c, rows, d, root, opt, r),
+    "send": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_send_async(t, name, i, n, d, root, opt, r),
+    "recv": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_recv_async(t, name, o, n, d, root, opt, r),
 }
-_COLLECTIVES = list(_ASYNC)  # in the order of tutti_collective
+_COLLECTIVES = list(_ASYNC)  # in the order of tutti_collective, then what cannot be registered
 
 
 def _new_options(
@@ -390,7 +394,8 @@ class Context:
         """Submits an operation with addresses, as the C function of that name does.
 
         op: "allreduce", "broadcast" (of ``output``), "reduce", "allgather", "reducescatter",
-            "alltoall" (``rows_of``: rows to send), "gather", "scatter" or "barrier".
+            "alltoall" (``rows_of``: rows to send), "gather", "scatter", "barrier", or, with
+            the peer as ``root``, "send" and "recv".
         name: equal on all ranks; None: numbered by the calls of this operation on the set.
         input, output: addresses, of the host or of the rank's GPU; None is NULL.
         count: elements, or rows of row_count elements.
@@ -512,6 +517,22 @@ class Context:
             target.count, target.dtype, root=root, process_set=number, shape=target.shape,
             keep=target, result=array)
 
+    def send_async(self, array: Any, peer: int, *, name: str, process_set: Set = None) -> Request:
+        """Sends an array to one rank of the set, which receives it under the same name. Other
+        ranks have no part in it. Finishes when the array may be used again."""
+        number, given = _set_of(process_set), tensor.as_tensor(array)
+        return self.submit_raw(
+            "send", name, given.address, None, given.count, given.dtype, root=peer,
+            process_set=number, shape=given.shape, keep=given, result=array)
+
+    def recv_async(self, array: Any, peer: int, *, name: str, process_set: Set = None) -> Request:
+        """Receives an array, of the shape and type that the peer sends under this name; the
+        result is it."""
+        number, target = _set_of(process_set), tensor.as_tensor(array, writable=True)
+        return self.submit_raw(
+            "recv", name, None, target.address, target.count, target.dtype, root=peer,
+            process_set=number, shape=target.shape, keep=target, result=array)
+
     def allgather_async(
         self, input: Any, output: Any = None, *, name: Optional[str] = None,
         process_set: Set = None,
@@ -618,6 +639,7 @@ class Context:
     reducescatter = _blocking(reducescatter_async)
     grouped_reducescatter = _blocking(grouped_reducescatter_async)
     broadcast, alltoall = _blocking(broadcast_async), _blocking(alltoall_async)
+    send, recv = _blocking(send_async), _blocking(recv_async)
     barrier, join = _blocking(barrier_async), _blocking(join_async)
 
     def _info(self, process_set: Set) -> ProcessSet:

@@ -177,6 +177,26 @@ ON_RANKS(test_broadcast_and_barrier)
     expect(half.bits == 101, "wrong half");
 }
 
+ON_RANKS(test_messages_to_the_next_rank)
+{
+    const int next = (c.rank() + 1) % ranks_count;
+    const int before = (c.rank() + ranks_count - 1) % ranks_count;
+    const std::vector<std::int32_t> sent = { c.rank(), 7 };
+    std::vector<std::int32_t> received(2);
+    const double one = 0.5 + c.rank();
+    double other = 0;
+
+    tuttipp::request sends = c.send_async("vector", sent, next);
+    c.recv("vector", received, before);
+    sends.wait();
+    tuttipp::request receives = c.recv_async("value", &other, 1, before);
+    c.send("value", &one, 1, next);
+    receives.wait();
+
+    expect(received[0] == before && received[1] == 7, "wrong vector");
+    expect(other == 0.5 + before, "wrong value");
+}
+
 ON_RANKS(test_reduce_gives_the_root_the_result)
 {
     std::vector<std::int32_t> values = { c.rank() + 1, 10 };

@@ -126,6 +126,16 @@ def check_rows(job):
         same(job.broadcast(mine(rank, "f4"), root), mine(root, "f4"))
 
 
+def check_messages(job):
+    if job.size == 1:
+        return
+    following, before = (job.rank + 1) % job.size, (job.rank - 1) % job.size
+    for dtype in TYPES:
+        sent = job.send_async(mine(job.rank, dtype), following, name=dtype)
+        same(job.recv(np.empty((3, 2), dtype), before, name=dtype), mine(before, dtype))
+        sent.wait()
+
+
 def check_groups(job):
     inputs = [mine(job.rank, "f4"), mine(job.rank, "f8", (5,)), mine(job.rank, "i4", (1,))]
     sums = [sum(mine(r, x.dtype, x.shape) for r in range(job.size)).astype(x.dtype) for x in inputs]
@@ -142,5 +152,5 @@ def check_groups(job):
 
 
 with tutti.Context() as job:
-    for check in (check_types, check_bfloat16, check_kinds, check_rows, check_groups):
+    for check in (check_types, check_bfloat16, check_kinds, check_rows, check_messages, check_groups):
         check(job)

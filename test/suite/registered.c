@@ -134,7 +134,7 @@ static void misuse(tutti *t, struct checks *c)
     checks_refused(c, "description of size 0", TUTTI_ERR_INVALID,
             tutti_tensor_register(t, &desc, &second));
     desc = sum_of("misused too", 1);
-    desc.collective = (tutti_collective)9;
+    desc.collective = (tutti_collective)99;
     checks_refused(c, "unknown collective", TUTTI_ERR_INVALID,
             tutti_tensor_register(t, &desc, &second));
     desc = sum_of("misused too", 1);

@@ -30,6 +30,7 @@ static const struct topic topics[] = {
     { "programs", suite_programs, NULL },
     { "bad_rows", suite_bad_rows, "calls that are refused, whatever the memory" },
     { "moves", suite_moves, NULL },
+    { "messages", suite_messages, NULL },
     { "board", suite_board, "counts control messages, which tickets are, too" },
     { "threads", suite_threads, NULL },
     { "rivals", suite_rivals, "threads and names, whatever the memory" },

@@ -27,6 +27,7 @@ void suite_leaving(tutti *t, struct checks *c);
 void suite_programs(tutti *t, struct checks *c);
 void suite_bad_rows(tutti *t, struct checks *c);
 void suite_moves(tutti *t, struct checks *c);
+void suite_messages(tutti *t, struct checks *c);
 void suite_board(tutti *t, struct checks *c);
 void suite_threads(tutti *t, struct checks *c);
 void suite_rivals(tutti *t, struct checks *c);

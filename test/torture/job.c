@@ -189,10 +189,33 @@ static tutti_status use_set(tutti *t)
     return status == TUTTI_OK ? tutti_process_set_destroy(t, set) : status;
 }
 
+/* A message to the next rank, which is received whatever becomes of that from the one before. */
+static tutti_status message(tutti *t)
+{
+    static int32_t sent[JOB_RANKS]; /* of calls that fail, too */
+    static int32_t received[JOB_RANKS];
+    const int me = tutti_rank(t);
+    const int before = (me + JOB_RANKS - 1) % JOB_RANKS;
+    tutti_request request = TUTTI_REQUEST_NULL;
+    tutti_status status;
+
+    sent[me] = 100 + me;
+    status = tutti_send_async(t, "message", &sent[me], 1, TUTTI_INT32,
+            (me + 1) % JOB_RANKS, NULL, &request);
+    if (status == TUTTI_OK) {
+        status = tutti_recv(t, "message", &received[me], 1, TUTTI_INT32, before, NULL);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_wait(t, &request, TUTTI_FOREVER);
+    }
+    return status == TUTTI_OK && received[me] != 100 + before ? wrong("message")
+                                                              : status;
+}
+
 static tutti_status call(tutti *t)
 {
     static tutti_status (*const parts[])(
-            tutti *) = { use_set, reduce_large, gather, repeat, group };
+            tutti *) = { use_set, reduce_large, gather, repeat, group, message };
     float small[ROWS];
     tutti_status status = reduce(t, "small", small, ROWS, TUTTI_WORLD);
 

@@ -71,6 +71,7 @@ static tutti_status run(
     case TUTTI_GATHER:
     case TUTTI_SCATTER:
     case TUTTI_BARRIER:
+    case TUTTI_MESSAGE:
         break;
     }
     return TUTTI_ERR_INVALID;

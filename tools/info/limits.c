@@ -18,6 +18,7 @@ static double memory_bytes(tutti_collective collective, double p, double bytes)
     case TUTTI_GATHER:
     case TUTTI_SCATTER:
     case TUTTI_BARRIER:
+    case TUTTI_MESSAGE:
         break;
     }
     return 2 * p * bytes;
@@ -42,6 +43,7 @@ static double link_bytes(
     case TUTTI_GATHER:
     case TUTTI_SCATTER:
     case TUTTI_BARRIER:
+    case TUTTI_MESSAGE:
         break;
     }
     return others * bytes;

@@ -4,6 +4,7 @@
  * A group is a context of its ranks (tutti_init_ranks()), which groups of the same ranks share. All its
  * ranks issue the same operations in the same order, so a name is made of what an operation is, and of how
  * many were like it: RING of these may be in flight. Names that come again are known to all ranks by number.
+ * Those of messages are counted by sender, receiver and tag.
  *
  * An operation holds its tensors until a callback of the context's engine ends it. What remains to be done
  * with the result runs in torch's thread pool, and so do callbacks of C++, which may not wait there. Those of Python
@@ -14,6 +15,7 @@
  */
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -52,6 +54,7 @@ using tensors = std::vector<at::Tensor>;
 using milliseconds = std::chrono::milliseconds;
 
 constexpr uint64_t RING = 16;
+constexpr uint64_t MESSAGES = 65536; // of one tag in flight to a rank
 constexpr size_t KINDS_MAX = 4096; // sizes that are new each time would fill the memory
 
 [[noreturn]] void fail(const std::string &text)
@@ -120,6 +123,11 @@ class work final : public c10d::Work
         return results;
     }
 
+    int sourceRank() const override
+    {
+        return source;
+    }
+
     intrusive_ptr<c10::ivalue::Future> getFuture() override
     {
         if (PyGILState_Check() != 0) {
@@ -180,6 +188,7 @@ class work final : public c10d::Work
     std::vector<tutti_request> requests; // of operations without a callback
     tensors keep; // what operations read and write
     tensors results; // of result() and of the future
+    int source = -1; // of a message that is received
     std::function<void()> after; // what is to be done with the outputs; it may submit more
     std::atomic<int> pending{ 1 }; // operations, and the call that submits them
 
@@ -397,6 +406,37 @@ at::Tensor bitwise(const ReduceOp &op, const at::Tensor &a, const at::Tensor &b)
 }
 
 /* ------------------------------------------------------------------------ group */
+
+/** Until when something may take that is waited for step by step. */
+class deadline
+{
+  public:
+    explicit deadline(milliseconds limit) : limit_(limit), end_(std::chrono::steady_clock::now() + limit)
+    {
+    }
+
+    int64_t left_ns() const
+    {
+        const std::chrono::nanoseconds left = end_ - std::chrono::steady_clock::now();
+
+        return std::max<int64_t>(0, left.count());
+    }
+
+    /** True if an operation succeeds until then; else it may go on, and tutti_last_error() has the reason. */
+    bool has(tutti *context, tutti_request request) const
+    {
+        return tutti_wait(context, &request, left_ns()) == TUTTI_OK;
+    }
+
+    std::string text() const
+    {
+        return std::to_string(limit_.count()) + " ms";
+    }
+
+  private:
+    milliseconds limit_;
+    std::chrono::steady_clock::time_point end_;
+};
 
 class group final : public base
 {
@@ -656,27 +696,74 @@ class group final : public base
         return done(w);
     }
 
-    intrusive_ptr<c10d::Work> send(tensors & /*list*/, int /*rank*/, int /*tag*/) override
+    intrusive_ptr<c10d::Work> send(tensors &list, int rank, int tag) override
     {
-        refuse_messages();
+        auto w = begin_message(OpType::SEND, "tutti:send", only(list));
+        const at::Tensor flat = list[0].contiguous();
+
+        w->keep.push_back(flat);
+        submit_as(w, next_message("send", rank, tag), [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_send_async(t_, name, memory_of(flat), bytes_of(flat), TUTTI_UINT8, rank, o, r);
+        });
+        return done(w);
     }
 
-    intrusive_ptr<c10d::Work> recv(tensors & /*list*/, int /*rank*/, int /*tag*/) override
+    intrusive_ptr<c10d::Work> recv(tensors &list, int rank, int tag) override
     {
-        refuse_messages();
+        auto w = begin_message(OpType::RECV, "tutti:recv", only(list));
+        const at::Tensor flat = output_of(w, list[0]);
+
+        w->source = rank;
+        w->keep.push_back(flat);
+        submit_as(w, next_message("recv", rank, tag), [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_recv_async(t_, name, memory_of(flat), bytes_of(flat), TUTTI_UINT8, rank, o, r);
+        });
+        return done(w);
     }
 
     intrusive_ptr<c10d::Work> recvAnysource(tensors & /*list*/, int /*tag*/) override
     {
-        refuse_messages();
+        fail("the backend tutti receives only from a rank that is named: give src");
+    }
+
+    /** Every rank tells rank 0 that it is here, and waits for its answer; rank 0 names those that are not. */
+    void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_for_all) override
+    {
+        const deadline end(timeout_of(options));
+        const std::string name = next_name("monitored");
+        std::vector<tutti_request> requests(static_cast<size_t>(std::max(size_, 2)), TUTTI_REQUEST_NULL);
+        std::string late;
+        int late_count = 0;
+
+        if (rank_ != 0) {
+            requests[1] = token(OpType::SEND, name, 0);
+            requests[0] = token(OpType::RECV, name + ".answer", 0);
+            if (!end.has(t_, requests[1]) || !end.has(t_, requests[0])) {
+                fail("Rank " + std::to_string(rank_) + " successfully reached monitoredBarrier, but received errors "
+                        "while waiting for send/recv from rank 0: " + tutti_last_error());
+            }
+            return;
+        }
+        if (end.left_ns() == 0) {
+            fail("Rank 0 timed out in monitoredBarrier after " + end.text());
+        }
+        for (int rank = 1; rank < size_; rank++) {
+            requests[static_cast<size_t>(rank)] = token(OpType::RECV, name, rank);
+        }
+        for (int rank = 1; rank < size_ && (late_count == 0 || wait_for_all); rank++) {
+            if (!end.has(t_, requests[static_cast<size_t>(rank)])) {
+                late += (late_count++ == 0 ? "" : ", ") + std::to_string(rank);
+            }
+        }
+        if (late_count > 0) {
+            fail((late_count == 1 ? "Rank " : "Ranks ") + late + " failed to pass monitoredBarrier in " + end.text());
+        }
+        for (int rank = 1; rank < size_; rank++) {
+            (void)end.has(t_, token(OpType::SEND, name + ".answer", rank));
+        }
     }
 
   private:
-    [[noreturn]] static void refuse_messages()
-    {
-        fail("the backend tutti has collectives only, no messages between two ranks: make a group of the backend "
-             "gloo for them (torch.distributed.new_group(backend=\"gloo\")), or use all_to_all_single");
-    }
 
     static tensors flatten(const std::vector<tensors> &lists)
     {
@@ -746,7 +833,7 @@ class group final : public base
     }
 
     template <typename call_type>
-    static void submit_as(const intrusive_ptr<work> &w, const std::string &name, const call_type &call, double prescale)
+    static void submit_as(const intrusive_ptr<work> &w, const std::string &name, const call_type &call, double prescale = 1)
     {
         tutti_request request = TUTTI_REQUEST_NULL;
         tutti_options options;
@@ -854,6 +941,38 @@ class group final : public base
         w->after = std::move(next);
     }
 
+    intrusive_ptr<work> begin_message(OpType type, const char *title, const at::Tensor &tensor)
+    {
+        check(tensor);
+        auto w = c10::make_intrusive<work>(rank_, type, title, tensors{ tensor }, name_, timeout_.load());
+
+        w->results = { tensor };
+        return w;
+    }
+
+    /** Those of one tag meet in order. Not of a RING: who sends may not wait for who will receive. */
+    std::string next_message(const char *way, int rank, int tag)
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const std::string kind = ".message." + std::to_string(tag);
+
+        return name_ + kind + "#" + std::to_string(messages_[way + std::to_string(rank) + kind]++ % MESSAGES);
+    }
+
+    /** A message without contents, of a barrier. */
+    tutti_request token(OpType type, const std::string &name, int rank)
+    {
+        tutti_request request = TUTTI_REQUEST_NULL;
+        const tutti_status status = type == OpType::SEND
+                ? tutti_send_async(t_, name.c_str(), nullptr, 0, TUTTI_UINT8, rank, nullptr, &request)
+                : tutti_recv_async(t_, name.c_str(), nullptr, 0, TUTTI_UINT8, rank, nullptr, &request);
+
+        if (status != TUTTI_OK) {
+            fail(std::string("tutti: ") + tutti_last_error());
+        }
+        return request;
+    }
+
     template <typename options_type>
     intrusive_ptr<c10d::Work> allreduce_each(
             tensors &list, OpType type, const char *title, const options_type &options)
@@ -951,8 +1070,7 @@ class group final : public base
                     return tutti_allgather_async(t_, text, memory_of(input), memory_of(output),
                             counts[static_cast<size_t>(rank_)], std::max<int64_t>(1, bytes), counts.data(),
                             TUTTI_UINT8, o, r);
-                },
-                1);
+                });
     }
 
     static int64_t row_bytes(const at::Tensor &tensor)
@@ -1074,6 +1192,7 @@ class group final : public base
     std::atomic<uint64_t> issued_{ 0 };
     std::mutex mutex_;
     std::unordered_map<std::string, uint64_t> counts_;
+    std::unordered_map<std::string, uint64_t> messages_;
 };
 
 } // namespace

@@ -25,7 +25,7 @@ UNIT_TEST(test_only_members_are_valid)
         assert_int_equal(status_is_valid(number), number >= -15 && number <= 1);
         assert_int_equal(dtype_is_valid(number), number >= 0 && number <= 14);
         assert_int_equal(reduce_op_is_valid(number), number >= 0 && number <= 5);
-        assert_int_equal(collective_is_valid(number), number >= 0 && number <= 8);
+        assert_int_equal(collective_is_valid(number), number >= 0 && number <= 9);
     }
     /* Numbers that become members when cut to an int. */
     assert_false(status_is_valid(INT64_C(1) << 32));
