@@ -10,7 +10,8 @@
 
 #include "api/limits.h"
 #include "base/error.h"
-#include "ops/mpi/mpi.h"
+#include "fabric/mpi/mpi_fabric.h"
+#include "ops/p2p/p2p.h"
 
 /* A batch of the layout. */
 struct piece {
@@ -34,6 +35,8 @@ struct exchange {
     struct op_set set;
     int *ranks; /* owned; of the set */
     MPI_Comm comm; /* owned */
+    struct fabric fabric; /* over it */
+    struct mpi_fabric over; /* its state */
     void *state; /* of the backend; NULL: not open */
     struct planner_limits limits;
     size_t *tensors; /* owned; of all pieces, one piece behind the other */
@@ -163,7 +166,7 @@ static tutti_status measure_link(struct exchange *exchange, const struct job *jo
     tutti_status status = TUTTI_OK;
 
     if (peer > 0 && (job->rank == 0 || job->rank == peer)) {
-        status = mpi_link_measure(&exchange->comm, job->rank == 0 ? peer : 0,
+        status = p2p_link_measure(&exchange->fabric, job->rank == 0 ? peer : 0,
                 job->rank == 0, exchange->env.chunk_bytes, link);
     }
     MPI_Bcast(link, (int)sizeof *link, MPI_BYTE, 0, MPI_COMM_WORLD);
@@ -190,9 +193,10 @@ static tutti_status open_backend(struct exchange *exchange, const struct job *jo
     exchange->env.config = &exchange->config;
     exchange->env.world_rank = job->rank;
     exchange->env.world_size = job->size;
-    exchange->env.native = &exchange->comm;
+    mpi_fabric_init(&exchange->fabric, &exchange->over, exchange->comm, exchange->comm);
+    exchange->env.native = &exchange->fabric;
     status = measure_link(exchange, job);
-    return status == TUTTI_OK ? op_mpi.open(&exchange->env, &exchange->state) : status;
+    return status == TUTTI_OK ? op_p2p.open(&exchange->env, &exchange->state) : status;
 }
 
 static tutti_status open_flights(struct exchange *exchange)
@@ -211,7 +215,7 @@ static tutti_status open_flights(struct exchange *exchange)
     for (int i = 0; i < exchange->config.inflight; i++) {
         struct flight *flight = &exchange->flights[i];
 
-        flight->task = calloc(1, op_mpi.task_bytes);
+        flight->task = calloc(1, op_p2p.task_bytes);
         flight->buffer = aligned_alloc(64, bytes + 64);
         if (flight->task == NULL || flight->buffer == NULL) {
             return TUTTI_ERR_NO_MEMORY;
@@ -265,8 +269,9 @@ void exchange_close(struct exchange *exchange)
         return;
     }
     if (exchange->state != NULL) {
-        op_mpi.close(exchange->state);
+        op_p2p.close(exchange->state);
     }
+    mpi_fabric_fini(&exchange->over);
     if (exchange->comm != MPI_COMM_NULL) {
         MPI_Comm_free(&exchange->comm);
     }
@@ -333,8 +338,8 @@ static tutti_status launch(const struct work *work, struct flight *flight)
         .runs = &flight->run,
         .run_count = 1,
         .count = flight->piece->elements };
-    memset(flight->task, 0, op_mpi.task_bytes);
-    return op_mpi.start(exchange->state, flight->task, &flight->batch);
+    memset(flight->task, 0, op_p2p.task_bytes);
+    return op_p2p.start(exchange->state, flight->task, &flight->batch);
 }
 
 /* Steps what is in flight; *left becomes less by what has ended. */
@@ -349,7 +354,7 @@ static tutti_status step_all(const struct work *work, bool *moved, size_t *left)
         if (flight->piece == NULL) {
             continue;
         }
-        status = op_mpi.step(exchange->state, flight->task, moved);
+        status = op_p2p.step(exchange->state, flight->task, moved);
         if (status == TUTTI_AGAIN) {
             continue;
         }

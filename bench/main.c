@@ -7,7 +7,7 @@
 
 #include "bench/commands.h"
 #include "bench/core/workloads.h"
-#include "transport/mpi_end.h"
+#include "fabric/mpi/mpi_end.h"
 
 enum {
     EXIT_BAD_ARGUMENTS = 2,
@@ -132,6 +132,6 @@ int main(int argc, char **argv)
         status = run_job(&job);
     }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets variables */
-    transport_mpi_end(getenv("PMI_FD"));
+    mpi_end(getenv("PMI_FD"));
     return status;
 }

@@ -41,7 +41,7 @@
 
 /**
  * Most bytes of the operands of all members: with them a message still fits one frame of
- * transport/mpi.c. Each further frame takes longer than an exchange behind the agreement.
+ * transport/fabric.c. Each further frame takes longer than an exchange behind the agreement.
  */
 #define NEGOTIATOR_OPERAND_BYTES 3840
 

@@ -73,7 +73,7 @@ static struct local_job *job_create(int n)
     return job;
 }
 
-/* As between processes: backend=mpi and vendor are to agree over messages. */
+/* As between processes: backend=messages and vendor are to agree over messages. */
 static bool shows_words(const struct config *config)
 {
     return config->backend == CONFIG_BACKEND_AUTO ||

@@ -5,7 +5,7 @@
 
 #include "api/setup.h"
 #include "base/error.h"
-#include "ops/mpi/mpi.h"
+#include "ops/p2p/p2p.h"
 
 /* The first rank that is not on rank 0's node. */
 static int find_peer(const struct nodes *nodes)
@@ -70,7 +70,7 @@ static void log_link(const struct context_spec *spec)
             link->message_bytes >> 10, link->window_bytes >> 10);
 }
 
-tutti_status link_meet(struct context_spec *spec, const void *native)
+tutti_status link_meet(struct context_spec *spec, const struct fabric *fabric)
 {
     struct wire_writer out = { 0 };
     struct wire_writer result = { 0 };
@@ -84,7 +84,7 @@ tutti_status link_meet(struct context_spec *spec, const void *native)
     if (spec->rank == 0 || spec->rank == peer) {
         struct op_link *link = &spec->link;
 
-        status = mpi_link_measure(native, spec->rank == 0 ? peer : 0, spec->rank == 0,
+        status = p2p_link_measure(fabric, spec->rank == 0 ? peer : 0, spec->rank == 0,
                 spec->chunk_bytes, link);
         if (spec->config.chunk_bytes > 0 && link->message_bytes > 0) {
             link->message_bytes = spec->config.chunk_bytes;

@@ -25,7 +25,6 @@ static tutti_status set_limits(struct context_spec *spec)
     }
     memcpy(spec->cache_id, machine.cache, sizeof spec->cache_id);
     memcpy(spec->cpu, machine.cpu, sizeof spec->cpu);
-    spec->mpi = TUTTI_MPI_NAME;
     limits_choose(&spec->limits, &spec->chunk_bytes, &spec->config, &machine);
     return TUTTI_OK;
 }

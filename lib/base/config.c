@@ -208,6 +208,14 @@ static tutti_status parse_text(const char *text, char **value)
     return TUTTI_OK;
 }
 
+/* backend=messages was called mpi while an MPI carried them all. */
+static bool parse_choice(const struct config_row *row, const char *text, int *value)
+{
+    const bool is_old = strcmp(row->name, "backend") == 0 && strcmp(text, "mpi") == 0;
+
+    return text_to_choice(is_old ? "messages" : text, row->range, value);
+}
+
 /* Parses into the value; on failure it keeps what it was. As parse_text(). */
 static tutti_status value_parse(
         const struct config_row *row, const char *text, void *value)
@@ -228,7 +236,7 @@ static tutti_status value_parse(
         ok = parse_real(row, text, value);
         break;
     case CONFIG_ENUM:
-        ok = text_to_choice(text, row->range, value);
+        ok = parse_choice(row, text, value);
         break;
     case CONFIG_TEXT:
         return parse_text(text, value);

@@ -44,7 +44,7 @@ struct config {
 enum config_backend {
     CONFIG_BACKEND_AUTO,
     CONFIG_BACKEND_SHM,
-    CONFIG_BACKEND_MPI,
+    CONFIG_BACKEND_MESSAGES,
     CONFIG_BACKEND_VENDOR
 };
 enum config_hierarchy {

@@ -162,7 +162,7 @@ struct recorder_header {
                                         or to end (even), one more each time; 0: never was */
 };
 
-/** How large messages come from another rank; written by the engine (ops/mpi/meter.c). */
+/** How large messages come from another rank; written by the engine (ops/p2p/meter.c). */
 struct recorder_link {
     _Atomic uint32_t
             slowness; /* time that they take of late / what the link was measured to

@@ -19,7 +19,6 @@ struct context_spec {
                             a node; empty where nobody asks                     */
     char cache_id[MACHINE_CACHE_TEXT_MAX]; /* of this rank's cache; "": none  */
     char cpu[MACHINE_CPU_TEXT_MAX]; /* the model of its processor; "": unknown */
-    const char *mpi; /* the MPI of this library                                */
     struct transport transport; /* moved                                              */
     struct planner_limits limits;
     size_t chunk_bytes;

@@ -1,7 +1,7 @@
 /*
  * The control plane's transport: ordered messages between the ranks of a job. Carries
- * negotiation and bootstrap, never tensor data. Two implementations: MPI messages
- * (transport/mpi.c) and mailboxes within a process (transport/inproc.c).
+ * negotiation and bootstrap, never tensor data. Two implementations: messages of a
+ * fabric (transport/fabric.c) and mailboxes within a process (transport/inproc.c).
  *
  * All slots are called by one thread at a time: the one that runs the engine.
  */
@@ -21,7 +21,7 @@
 typedef void (*transport_deliver)(void *user, int from, const void *bytes, size_t len);
 
 struct transport_ops {
-    const char *name; /* "mpi", "inproc" */
+    const char *name; /* "fabric", "inproc" */
 
     /*
      * True: an arriving message rings the rank's doorbell, so the engine may sleep on

@@ -10,7 +10,7 @@
  *     bool               MIN, MAX
  *     broadcast          everything
  *
- * Not taken, so that the core uses op_mpi: float16 and bfloat16 (no MPI type), MIN and
+ * Not taken, so that the core uses op_p2p: float16 and bfloat16 (no MPI type), MIN and
  * MAX of floats (MPI leaves NaN open), AVERAGE of integers (64-bit sum), SUM of 8 and
  * 16 bits (the AVX kernels of Open MPI 4.1 saturate where others wrap), MIN and MAX of
  * unsigned integers (MPICH 4.0 compares them as signed ones).
@@ -30,8 +30,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "ops/mpi/mpi.h"
-#include "ops/mpi/task.h"
+#include "fabric/mpi/mpi_fabric.h"
+#include "ops/mpi/vendor.h"
+#include "ops/p2p/task.h"
 
 struct vendor_state {
     MPI_Comm comm; /* borrowed */
@@ -282,7 +283,7 @@ static tutti_status collect(
         }
         code = post_portion(owner, task);
         if (code != MPI_SUCCESS) {
-            return task_error(code, "starting a collective of the MPI library");
+            return mpi_error(code, "starting a collective of the MPI library");
         }
         if (task->at == task->batch->count) {
             owner->turn++;
@@ -291,7 +292,7 @@ static tutti_status collect(
     }
     code = MPI_Test(&task->request, &done, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS) {
-        return task_error(code, "a collective of the MPI library");
+        return mpi_error(code, "a collective of the MPI library");
     }
     if (done != 0) {
         task->request = MPI_REQUEST_NULL;

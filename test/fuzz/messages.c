@@ -26,7 +26,7 @@ static tutti_config *make_config(void)
     tutti_config *config = NULL;
 
     REQUIRE(tutti_config_create(&config) == TUTTI_OK);
-    REQUIRE(tutti_config_set(config, "backend", "mpi") == TUTTI_OK);
+    REQUIRE(tutti_config_set(config, "backend", "messages") == TUTTI_OK);
     REQUIRE(tutti_config_set(config, "background_thread", "off") == TUTTI_OK);
     REQUIRE(tutti_config_set_log(config, no_log, NULL) == TUTTI_OK);
     return config;

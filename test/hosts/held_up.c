@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/transport/mpi_end.h"
+#include "lib/fabric/mpi/mpi_end.h"
 
 enum {
     HANG_SECONDS = 1000,
@@ -51,6 +51,6 @@ int main(int argc, char **argv)
     (void)alarm(HANG_SECONDS);
     (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     (void)PMPI_Barrier(MPI_COMM_WORLD);
-    transport_mpi_end(getenv("PMI_FD"));
+    mpi_end(getenv("PMI_FD"));
     return 0;
 }

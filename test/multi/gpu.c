@@ -13,7 +13,7 @@
 
 #include <tutti/mpi.h>
 
-#include "lib/transport/mpi_end.h"
+#include "lib/fabric/mpi/mpi_end.h"
 #include "test/gpu/ends.h"
 
 enum {
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
             run(r, &parts[i]);
             tutti_config_destroy(job.config);
             ends_meet(r);
-            transport_mpi_end(getenv("PMI_FD"));
+            mpi_end(getenv("PMI_FD"));
             return 0;
         }
     }

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/transport/mpi_end.h"
+#include "lib/fabric/mpi/mpi_end.h"
 #include "process_job.h"
 #include "test/sim/rng.h"
 
@@ -252,6 +252,6 @@ int main(int argc, char **argv)
     EXPECT_OK(&checks, tutti_finalize(t));
     (void)MPI_Win_free(&window);
     status = process_job_end(&job, &checks);
-    transport_mpi_end(getenv("PMI_FD"));
+    mpi_end(getenv("PMI_FD"));
     return status;
 }

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "check.h"
-#include "ops/mpi/mpi.h"
+#include "ops/mpi/vendor.h"
 #include "test/batch/reference.h"
 
 /* The shortest messages of a backend; and so many that the window, of 8 in a link, goes round. */
@@ -22,6 +22,7 @@ void bench_open(struct bench *bench, const struct setup *setup)
     bench->backend = setup->backend;
     CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comm) == MPI_SUCCESS);
     CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
+    mpi_fabric_init(&bench->fabric, &bench->over, bench->comm, bench->comm);
     bench->batches = must_alloc(BENCH_BATCHES, sizeof *bench->batches);
     memset(bench->batches, 0, BENCH_BATCHES * sizeof *bench->batches);
     bench->sets = must_alloc(BENCH_BATCHES, sizeof *bench->sets);
@@ -44,7 +45,8 @@ void bench_open(struct bench *bench, const struct setup *setup)
         .chunk_bytes = setup->chunk_bytes,
         .link = { .message_bytes = setup->link_bytes,
                 .window_bytes = setup->link_bytes * 8 },
-        .native = &bench->comm };
+        .native = setup->backend == &op_mpi_vendor ? (void *)&bench->comm
+                                                   : (void *)&bench->fabric };
     CHECK(bench->backend->open(&bench->env, &bench->state) == TUTTI_OK);
 }
 
@@ -53,6 +55,7 @@ void bench_close(struct bench *bench)
     bench_finish(bench, bench->batches, BENCH_BATCHES);
     bench->backend->close(bench->state);
     config_fini(&bench->config);
+    mpi_fabric_fini(&bench->over);
     (void)MPI_Comm_free(&bench->comm);
     free(bench->sets);
     free(bench->batches);

@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include "base/config.h"
+#include "fabric/mpi/mpi_fabric.h"
 #include "ops/op.h"
 #include "test/batch/batch.h"
 
@@ -34,6 +35,8 @@ struct bench {
     struct config config;
     struct op_env env;
     MPI_Comm comm; /* a duplicate of the world's, owned */
+    struct fabric fabric; /* over it */
+    struct mpi_fabric over; /* its state */
     struct batch *batches; /* [BENCH_BATCHES] owned; those of bench_run() in flight */
     struct op_set *sets; /* [BENCH_BATCHES] owned; of these */
     int rank;

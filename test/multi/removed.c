@@ -96,7 +96,7 @@ static void open_program(struct program *p)
     tutti_config *config = NULL;
 
     EXPECT_OK(p->c, tutti_config_create(&config));
-    EXPECT_OK(p->c, tutti_config_set(config, "backend", "mpi"));
+    EXPECT_OK(p->c, tutti_config_set(config, "backend", "messages"));
     EXPECT_OK(p->c, tutti_init(&p->t, config));
     tutti_config_destroy(config);
     p->c->rank = tutti_rank(p->t);

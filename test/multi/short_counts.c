@@ -4,7 +4,7 @@
  */
 #include <mpi.h>
 
-#include "ops/mpi/task.h"
+#include "ops/p2p/task.h"
 
 static int refuse(int count, MPI_Datatype type)
 {

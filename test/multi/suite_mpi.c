@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lib/transport/mpi_end.h"
+#include "lib/fabric/mpi/mpi_end.h"
 #include "process_job.h"
 #include "test/suite/suite.h"
 
@@ -32,6 +32,6 @@ int main(int argc, char **argv)
         suite_run(&selection, &checks);
     }
     status = process_job_end(&job, &checks);
-    transport_mpi_end(getenv("PMI_FD"));
+    mpi_end(getenv("PMI_FD"));
     return status;
 }

@@ -15,7 +15,7 @@ struct difference {
 };
 
 static const struct difference differences[] = {
-    { "backend", "mpi", "vendor" },
+    { "backend", "messages", "vendor" },
     { "algorithm", "auto", "gather" },
     { "fusion_bytes", "1", "4096" },
     { "chunk_bytes", "65536", "131072" },

@@ -187,7 +187,7 @@ void suite_trees(tutti *t, struct checks *c)
     if (!c->job->processes) {
         run_backend(t, c, "in-process");
     } else {
-        run_backend(t, c, "mpi");
+        run_backend(t, c, "messages");
         if (tutti_node_count(t) == 1) {
             run_backend(t, c, "shm");
         }

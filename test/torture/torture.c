@@ -123,7 +123,7 @@ static tutti_status start(const struct job *job, tutti **contexts)
         status = tutti_config_set(config, "gpu", "off");
     }
     if (status == TUTTI_OK && job->by_messages) {
-        status = tutti_config_set(config, "backend", "mpi");
+        status = tutti_config_set(config, "backend", "messages");
     }
     if (status == TUTTI_OK) {
         (void)tutti_config_set_log(config, no_log, NULL);

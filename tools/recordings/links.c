@@ -1,6 +1,6 @@
 /*
  * Finds slow links between hosts. Each rank has recorded how long large messages from each other rank take,
- * relative to the link's measurement at the start (ops/mpi/meter.c). A link is compared with the other
+ * relative to the link's measurement at the start (ops/p2p/meter.c). A link is compared with the other
  * links, if there are any, else with the start. If all links of a host are slow, in one direction or both,
  * the host is named instead.
  */

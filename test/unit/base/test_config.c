@@ -148,6 +148,7 @@ TEST(test_values_are_parsed_by_their_type)
         { "fusion-bytes", "1024GiB", "1099511627776" },
         { "stall_warning_s", "0.25", "0.25" },
         { "backend", "vendor", "vendor" },
+        { "backend", "mpi", "messages" },
         { "log_level", "Trace", "trace" },
         { "host_id", "node 7", "node 7" },
         { "host_id", "", "" },
@@ -186,8 +187,8 @@ TEST(test_bad_values_are_refused_and_change_nothing)
         { "stall_warning_s", "inf", "0..86400" },
         { "stall_warning_s", "-1", "a number in 0..86400" },
         { "stall_warning_s", "86400.5", "0..86400" },
-        { "backend", "nccl", "one of auto|shm|mpi|vendor" },
-        { "backend", "", "auto|shm|mpi|vendor" },
+        { "backend", "nccl", "one of auto|shm|messages|vendor" },
+        { "backend", "", "auto|shm|messages|vendor" },
         { "host_id", "a\nb", "255" },
     };
     struct fixture *fixture = *state;

@@ -1,7 +1,7 @@
 /*
  * How parts are cut into messages.
  */
-#include "ops/mpi/cut.h"
+#include "ops/p2p/cut.h"
 #include "test/unit/unit.h"
 
 enum {
