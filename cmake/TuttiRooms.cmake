@@ -70,7 +70,8 @@ function(tutti_library)
         get_target_property(room_libs tutti_${room} TUTTI_ROOM_LIBS)
         list(APPEND libs ${room_libs})
     endforeach()
-    set(link_options -Wl,--version-script=${map} ${TUTTI_LTO_OPTIONS})
+    # What plug-ins use is exported; calls from within stay direct.
+    set(link_options -Wl,--version-script=${map} -Wl,-Bsymbolic-functions ${TUTTI_LTO_OPTIONS})
     if(archives)
         list(PREPEND libs -Wl,--whole-archive ${archives} -Wl,--no-whole-archive)
         list(APPEND link_options -fno-lto) # quicker; the first build has it
