@@ -11,6 +11,13 @@ install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
 # What of a build is installed, for one that needs no more: the preset `package`.
 add_custom_target(installed)
 add_dependencies(installed tutti tutti_trainer)
+foreach(plugin openmpi mpich ucx)
+    if(TARGET tutti_${plugin})
+        install(TARGETS tutti_${plugin} EXPORT tuttiTargets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${plugin} NAMELINK_COMPONENT dev)
+        add_dependencies(installed tutti_${plugin})
+    endif()
+endforeach()
 foreach(tool tuttirun tutti-autopsy tutti-trace tutti-bench tutti-info)
     if(TARGET ${tool})
         install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT bin)
