@@ -363,6 +363,34 @@ TUTTI_MUST_USE tutti_status tutti_init_ranks(
         tutti **t, const int *ranks, int n, const tutti_config *config);
 
 /**
+ * An allgather of the program: gives this rank's bytes and waits for those of all, the same
+ * number on each. Blocks.
+ * @param user      as given to tutti_init_oob()
+ * @param[in] mine  `bytes` bytes of this rank
+ * @param[out] all  size * bytes: those of rank r begin at r * bytes
+ * @return 0, or what it could not do
+ */
+typedef int (*tutti_oob_allgather)(
+        void *user, const void *mine, void *all, size_t bytes);
+
+/**
+ * Like tutti_init(), but the program knows who is there: it says which rank this is of how
+ * many, and brings an allgather by which the ranks exchange addresses (what UCC calls
+ * ucc_oob_coll, in its blocking form). Messages travel over UCX; neither MPI nor a launcher
+ * is needed.
+ *
+ * Collective over all ranks, as tutti_init(). The allgather is called a few times, by the
+ * calling thread, with at most some KiB for each rank, and not after the return.
+ * @param[in] allgather  equal in effect on all ranks
+ * @param user           its argument
+ * @return as tutti_init(), but for MPI; TUTTI_ERR_INVALID also if rank or size cannot be;
+ *         TUTTI_ERR_SYSTEM: the allgather failed; TUTTI_ERR_MPI: UCX did, or a rank is gone;
+ *         TUTTI_ERR_UNSUPPORTED: the library has no UCX
+ */
+TUTTI_MUST_USE tutti_status tutti_init_oob(tutti **t, int rank, int size,
+        tutti_oob_allgather allgather, void *user, const tutti_config *config);
+
+/**
  * Creates n ranks inside this process, one for each of n threads. They share memory and
  * need no MPI. contexts[i] is rank i. Finalizing is collective, so n threads must call
  * tutti_finalize(), one for each context.

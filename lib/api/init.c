@@ -67,8 +67,8 @@ static tutti_status leave_job(void *user, bool failed)
     tutti_status status;
 
     gpu_close(env->gpu);
-    shm_domain_destroy(env->domain);
     status = env->job->leave(env->job, env->has_started ? end : JOB_NOT_BEGUN);
+    shm_domain_destroy(env->domain); /* the job rang a bell in it */
     mem_free(env->node_of);
     mem_free(env->cache_of);
     if (!env->agreement.is_left) {
@@ -272,6 +272,20 @@ static tutti_status prepare(struct context_spec *spec, struct init_env *env)
     return status;
 }
 
+static struct doorbell *bell_of(const void *user, int rank)
+{
+    return shm_domain_bell(user, rank);
+}
+
+/* Ranks of a node wake each other by doorbells in the memory that they share. */
+static void share_bells(struct context_spec *spec, const struct init_env *env)
+{
+    if (env->domain != NULL && spec->transport.ops->wakes) {
+        spec->bell = shm_domain_bell(env->domain, env->rank);
+        transport_fabric_bells(&spec->transport, bell_of, env->domain);
+    }
+}
+
 /* The job is joined; the spec takes it over in any case. */
 static tutti_status start(tutti **t, struct context_spec *spec, struct init_env *env)
 {
@@ -286,6 +300,7 @@ static tutti_status start(tutti **t, struct context_spec *spec, struct init_env 
         return status;
     }
     choose_backends(spec, env);
+    share_bells(spec, env);
     say_thread_level(spec);
     status = context_create(t, spec);
     if (status == TUTTI_OK) {

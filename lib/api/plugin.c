@@ -1,6 +1,7 @@
 #include "api/plugin.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -130,40 +131,80 @@ void plugin_choose_mpi(bool is_wanted, struct mpi_choice *choice)
     }
 }
 
-static tutti_status load(const char *name, const struct mpi_plugin **plugin)
+/* Its table, which begins with a version. */
+static tutti_status load(
+        const char *name, int flags, const char *symbol, const void **table)
 {
     char path[PLUGIN_PATH_MAX];
-    const struct mpi_plugin *found = NULL;
+    const char *const *version = NULL;
     void *handle;
 
     (void)plugin_path(name, path);
-    /* For all to see: what Open MPI loads itself expects its symbols there. */
-    handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+    handle = dlopen(path, RTLD_NOW | RTLD_NODELETE | flags);
     if (handle != NULL) {
-        found = dlsym(handle, "libtutti_mpi_plugin");
+        version = dlsym(handle, symbol);
     }
-    if (found == NULL) {
+    if (version == NULL) {
         return error_set(
                 TUTTI_ERR_UNSUPPORTED, "the plug-in cannot be loaded: %s", dlerror());
     }
-    if (strcmp(found->version, TUTTI_VERSION_STRING) != 0) {
+    if (strcmp(*version, TUTTI_VERSION_STRING) != 0) {
         return error_set(TUTTI_ERR_UNSUPPORTED,
                 "%s is of version %s, and this library of " TUTTI_VERSION_STRING
                 "; install both of one version",
-                path, found->version);
+                path, *version);
     }
-    *plugin = found;
+    *table = version;
     return TUTTI_OK;
 }
 
 tutti_status plugin_load_mpi(bool is_wanted, const struct mpi_plugin **plugin)
 {
     struct mpi_choice choice;
+    const void *table = NULL;
+    tutti_status status = TUTTI_OK;
 
     *plugin = &mpi_plugin;
     if (*plugin != NULL) {
         return TUTTI_OK;
     }
     plugin_choose_mpi(is_wanted, &choice);
-    return choice.name == NULL ? TUTTI_OK : load(choice.name, plugin);
+    if (choice.name != NULL) {
+        /* For all to see: what Open MPI loads itself expects its symbols there. */
+        status = load(choice.name, RTLD_GLOBAL, "libtutti_mpi_plugin", &table);
+    }
+    *plugin = table;
+    return status;
+}
+
+/* libucs takes these signals when it is loaded; they are the program's. */
+static const int ucx_signals[] = { SIGILL, SIGBUS, SIGFPE, SIGSEGV };
+enum {
+    UCX_SIGNALS = sizeof ucx_signals / sizeof *ucx_signals
+};
+
+tutti_status plugin_load_ucx(const struct ucx_plugin **plugin)
+{
+    struct sigaction actions[UCX_SIGNALS];
+    stack_t stack;
+    const void *table = NULL;
+    tutti_status status;
+
+    *plugin = &ucx_plugin;
+    if (*plugin != NULL) {
+        return TUTTI_OK;
+    }
+    for (int i = 0; i < UCX_SIGNALS; i++) {
+        (void)sigaction(ucx_signals[i], NULL, &actions[i]);
+    }
+    (void)sigaltstack(NULL, &stack);
+    status = load("ucx", RTLD_LOCAL, "libtutti_ucx_plugin", &table);
+    if (config_foreign("UCX_HANDLE_ERRORS") == NULL) {
+        (void)sigaltstack(&stack, NULL);
+        for (int i = 0; i < UCX_SIGNALS; i++) {
+            (void)sigaction(ucx_signals[i], &actions[i], NULL);
+        }
+    }
+    *plugin = table;
+    return status;
 }

@@ -28,6 +28,16 @@ struct mpi_plugin {
 extern const struct mpi_plugin mpi_plugin TUTTI_SHARED(mpi_plugin)
         __attribute__((weak));
 
+/** The plug-in of UCX. */
+struct ucx_plugin {
+    const char *version; /* TUTTI_VERSION_STRING; stays first */
+    /* job_source.join; user: struct boot, which stays the caller's. */
+    tutti_status (*join)(void *user, bool refuses, struct job **job);
+};
+
+extern const struct ucx_plugin ucx_plugin TUTTI_SHARED(ucx_plugin)
+        __attribute__((weak));
+
 enum {
     PLUGIN_PATH_MAX = 4096, /* bytes of a path with its zero */
     PLUGIN_WHY_MAX = 256 /* the same of a reason */
@@ -57,5 +67,7 @@ bool plugin_path(const char *name, char path[PLUGIN_PATH_MAX])
  * @return TUTTI_OK; TUTTI_ERR_UNSUPPORTED: it cannot be loaded, or is of another version
  */
 tutti_status plugin_load_mpi(bool is_wanted, const struct mpi_plugin **plugin);
+/** Loads the plug-in of UCX. It stays loaded. @return TUTTI_OK, TUTTI_ERR_UNSUPPORTED */
+tutti_status plugin_load_ucx(const struct ucx_plugin **plugin);
 
 #endif

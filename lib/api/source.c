@@ -4,6 +4,7 @@
 #include <tutti/tutti.h>
 
 #include "api/init.h"
+#include "api/init_boot.h"
 #include "api/plugin.h"
 #include "base/config.h"
 #include "base/error.h"
@@ -41,7 +42,13 @@ static tutti_status init_world(tutti **t, const tutti_config *config, int transp
 
         return init_join(t, &source, config);
     }
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && !is_wanted) {
+        status = init_boot(t, config);
+        if (status != TUTTI_AGAIN) {
+            return status;
+        }
+    }
+    if (status == TUTTI_OK || status == TUTTI_AGAIN) {
         status = check_alone(is_wanted);
     }
     return status == TUTTI_OK ? tutti_init_local(1, t, config) : status;

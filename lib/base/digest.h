@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/shared.h"
+
 /** Any thread; any alignment. */
-uint64_t digest(const void *data, size_t bytes);
+uint64_t digest(const void *data, size_t bytes) TUTTI_SHARED(digest);
 
 #endif

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/shared.h"
+
 /** Zeroed is valid. */
 struct doorbell {
     _Atomic uint32_t rings; /* counts rings; the futex word */
@@ -30,6 +32,6 @@ static inline bool doorbell_has_sleepers(const struct doorbell *bell)
     return atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0;
 }
 /** Wakes all sleepers. Any thread. */
-void doorbell_ring(struct doorbell *bell);
+void doorbell_ring(struct doorbell *bell) TUTTI_SHARED(doorbell_ring);
 
 #endif

@@ -55,6 +55,8 @@ struct idleness {
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
     bool must_poll; /* nothing rings when the engine's next work is there   */
+    bool is_tired; /* it would have slept if what rings had been ready to  */
+    bool may_sleep; /* it is */
 };
 
 /*
@@ -85,6 +87,18 @@ static bool has_unsent(struct tutti *t)
 }
 
 /*
+ * Readies what rings for a sleep, which costs system calls: only when be_idle() has asked for
+ * it. The calling thread drives.
+ */
+static bool arm(struct tutti *t, const struct idleness *idle)
+{
+    const struct transport *transport = &t->peers.transport;
+
+    return transport->ops->arm == NULL || idle->must_poll ||
+            (idle->is_tired && transport->ops->arm(transport->state));
+}
+
+/*
  * One pass, and what it found: all that be_idle() may know of the engine, since another
  * thread may drive by then. The calling thread drives.
  */
@@ -98,9 +112,11 @@ static void pass(struct tutti *t, struct idleness *idle)
     if (moved) {
         idle->since_ns = 0;
         idle->looked_ns = 0;
+        idle->is_tired = false;
     } else if (idle->since_ns == 0) {
         idle->since_ns = clock_ns();
     }
+    idle->may_sleep = arm(t, idle);
 }
 
 /* Below MPI_THREAD_MULTIPLE only one thread may touch MPI. */
@@ -237,6 +253,10 @@ static void be_idle(
         }
     }
     show_waiting(t);
+    idle->is_tired = true;
+    if (!idle->may_sleep) {
+        return; /* after the next pass */
+    }
     sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
             idle->must_poll ? nap_length(waited) : idle->tick_ns - now);
     if (sleep > 0) {

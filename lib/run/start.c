@@ -52,6 +52,9 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
     t->driver.bell = spec->bell != NULL ? spec->bell : &t->driver.own_bell;
+    if (t->peers.transport.ops->listen != NULL) {
+        t->peers.transport.ops->listen(t->peers.transport.state, t->driver.bell);
+    }
     t->driver.any_thread = spec->any_thread;
     t->origin.release = spec->release;
     t->origin.user = spec->user;

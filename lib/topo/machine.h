@@ -8,6 +8,8 @@
 
 #include <tutti/tutti.h>
 
+#include "base/shared.h"
+
 enum {
     MACHINE_CACHE_TEXT_MAX = 32,
     MACHINE_CPU_TEXT_MAX = 96
@@ -30,6 +32,6 @@ tutti_status machine_read(struct machine *machine);
  * Text equal for processes of one machine (and network namespace's host name): boot id
  * and host name. @param[out] text at least 128 bytes
  */
-void machine_identity(char *text, size_t capacity);
+void machine_identity(char *text, size_t capacity) TUTTI_SHARED(machine_identity);
 
 #endif

@@ -64,6 +64,8 @@ struct fabric_transport {
     const struct fabric *fabric; /* borrowed from the job */
     struct ring *ring; /* owned, but see control_close() */
     int head; /* oldest posted slot */
+    transport_bell_of bell_of; /* NULL: no rank can be woken but by a message */
+    const void *bell_user; /* its argument */
     struct map assemblies; /* of senders that have sent long messages; owned */
     struct frame **flying; /* [flying_count] frames being sent */
     size_t flying_count;
@@ -211,8 +213,26 @@ static bool control_flushed(void *state)
 
 static void control_wake(void *state, int rank)
 {
-    (void)state;
-    (void)rank;
+    const struct fabric_transport *t = state;
+    struct doorbell *bell = t->bell_of == NULL ? NULL : t->bell_of(t->bell_user, rank);
+
+    if (bell != NULL) {
+        doorbell_ring(bell);
+    }
+}
+
+static void control_listen(void *state, struct doorbell *bell)
+{
+    const struct fabric_transport *t = state;
+
+    t->fabric->ops->listen(t->fabric->state, bell);
+}
+
+static bool control_arm(void *state)
+{
+    const struct fabric_transport *t = state;
+
+    return t->fabric->ops->arm(t->fabric->state);
 }
 
 static tutti_status ring_post(struct fabric_transport *t, int index)
@@ -407,6 +427,19 @@ static const struct transport_ops transport_fabric_ops = {
     .close = control_close,
 };
 
+/* Over a fabric whose messages ring. */
+static const struct transport_ops transport_ringing_ops = {
+    .name = "fabric",
+    .wakes = true,
+    .send = control_send,
+    .poll = control_poll,
+    .flushed = control_flushed,
+    .wake = control_wake,
+    .listen = control_listen,
+    .arm = control_arm,
+    .close = control_close,
+};
+
 static struct fabric_transport *transport_create(const struct fabric *fabric)
 {
     struct fabric_transport *t = mem_calloc(1, sizeof *t);
@@ -440,9 +473,20 @@ tutti_status transport_fabric_open(
         control_close(t);
         return status;
     }
-    *transport = (struct transport){ .ops = &transport_fabric_ops,
+    *transport = (struct transport){ .ops = fabric->ops->listen == NULL
+                ? &transport_fabric_ops
+                : &transport_ringing_ops,
         .state = t,
         .rank = fabric->rank,
         .size = fabric->size };
     return TUTTI_OK;
+}
+
+void transport_fabric_bells(
+        struct transport *transport, transport_bell_of bell_of, const void *user)
+{
+    struct fabric_transport *t = transport->state;
+
+    t->bell_of = bell_of;
+    t->bell_user = user;
 }

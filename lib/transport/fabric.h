@@ -14,4 +14,11 @@
 tutti_status transport_fabric_open(
         const struct fabric *fabric, struct transport *transport);
 
+/** The doorbell of a rank that shares memory with this one; NULL: it does not. */
+typedef struct doorbell *(*transport_bell_of)(const void *user, int rank);
+
+/** Where the transport `wakes`, it rings these. */
+void transport_fabric_bells(
+        struct transport *transport, transport_bell_of bell_of, const void *user);
+
 #endif

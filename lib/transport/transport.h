@@ -49,6 +49,13 @@ struct transport_ops {
     /* Rings the doorbell of another rank, where `wakes`; nothing otherwise. */
     void (*wake)(void *state, int rank);
 
+    /*
+     * Both NULL: it rings by itself, or not at all. Else: which bell is to ring, and, before
+     * each sleep, that it is to. arm() returning false: there may be messages already.
+     */
+    void (*listen)(void *state, struct doorbell *bell);
+    bool (*arm)(void *state);
+
     /* Releases everything, outstanding receives cancelled. State is freed. */
     void (*close)(void *state);
 };

@@ -238,6 +238,13 @@ struct shm_card shm_domain_card(const struct shm_domain *domain, int me)
     return card;
 }
 
+struct doorbell *shm_domain_bell(const struct shm_domain *domain, int rank)
+{
+    struct shm_segment *segment = domain->rank[rank].segment;
+
+    return segment == NULL ? NULL : &segment->bell;
+}
+
 int shm_domain_fd(const struct shm_domain *domain, int me)
 {
     return domain->rank[me].reservation.fd;

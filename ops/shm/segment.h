@@ -37,6 +37,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/doorbell.h"
 #include "ops/board.h"
 #include "ops/op.h"
 #include "ops/shm/alias.h"
@@ -128,6 +129,7 @@ struct shm_segment {
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
     _Atomic uint32_t board_rows; /* rows of the board that are */
     _Alignas(64) _Atomic uint64_t waits; /* grows while its application waits */
+    _Alignas(64) struct doorbell bell; /* the owner sleeps on it */
     /* By bank, set index, op_slot(). */
     _Alignas(4096) struct shm_slot slots[OP_BANKS][OP_SETS_MAX][OP_INFLIGHT_MAX];
     _Alignas(4096) struct shm_board_row board[OP_SETS_MAX]; /* by set index; behind the

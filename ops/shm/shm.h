@@ -18,6 +18,8 @@
 #include "ops/op.h"
 #include "ops/shm/reservation.h"
 
+struct doorbell;
+
 /** The ranks of a process or of a node, and their segments. Opaque. */
 struct shm_domain;
 
@@ -61,6 +63,9 @@ int shm_domain_fd(const struct shm_domain *domain, int me);
  */
 tutti_status shm_domain_admit(struct shm_domain *domain, int rank, int fd, pid_t pid,
         const struct shm_card *card);
+
+/** A doorbell of a rank; NULL: it is on another node. */
+struct doorbell *shm_domain_bell(const struct shm_domain *domain, int rank);
 
 /** Zeroed memory of a rank's reservation, or NULL as arena_alloc(). Any thread. */
 void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes);

@@ -1,0 +1,97 @@
+/*
+ * Jobs without an MPI: who is there is known from what has started the ranks, or from the
+ * program (tutti_init_oob), and UCX carries the messages.
+ */
+#include "api/init_boot.h"
+
+#include <string.h>
+
+#include "api/init.h"
+#include "api/plugin.h"
+#include "base/error.h"
+#include "boot/boot.h"
+#include "boot/pmi.h"
+#include "boot/torchrun.h"
+
+/* ------------------------------------------------------------------ what is found */
+
+tutti_status init_boot_find(struct boot *boot)
+{
+    static tutti_status (*const open[])(struct boot * boot) = { boot_torchrun_open,
+        boot_pmi2_open, boot_pmix_open };
+    tutti_status status = TUTTI_AGAIN;
+
+    for (size_t i = 0; i < sizeof open / sizeof open[0] && status == TUTTI_AGAIN; i++) {
+        status = open[i](boot);
+    }
+    return status;
+}
+
+/* Over UCX; the boot stays the caller's. */
+static tutti_status join(tutti **t, struct boot *boot, const tutti_config *config)
+{
+    struct job_source source = { .user = boot };
+    const struct ucx_plugin *plugin;
+    const tutti_status status = plugin_load_ucx(&plugin);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    source.join = plugin->join;
+    return init_join(t, &source, config);
+}
+
+tutti_status init_boot(tutti **t, const tutti_config *config)
+{
+    struct boot boot;
+    tutti_status status = init_boot_find(&boot);
+
+    if (status == TUTTI_OK) {
+        status = join(t, &boot, config);
+        boot.close(boot.user);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ the program's */
+
+struct oob {
+    tutti_oob_allgather allgather;
+    void *user;
+    int rank;
+};
+
+static tutti_status oob_allgather(void *user, const void *mine, void *all, size_t bytes)
+{
+    const struct oob *oob = user;
+    const int code = oob->allgather(oob->user, mine, all, bytes);
+
+    return code == 0 ? TUTTI_OK
+                     : error_set(TUTTI_ERR_SYSTEM,
+                               "tutti_init_oob: the program's allgather returned %d on "
+                               "rank %d",
+                               code, oob->rank);
+}
+
+tutti_status tutti_init_oob(tutti **t, int rank, int size,
+        tutti_oob_allgather allgather, void *user, const tutti_config *config)
+{
+    struct oob oob = { .allgather = allgather, .user = user, .rank = rank };
+    struct boot boot = { .name = "oob",
+        .rank = rank,
+        .size = size,
+        .local_rank = -1,
+        .allgather = oob_allgather,
+        .user = &oob };
+
+    if (t == NULL || allgather == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "tutti_init_oob: %s is NULL",
+                t == NULL ? "t" : "allgather");
+    }
+    if (size < 1 || rank < 0 || rank >= size) {
+        return error_set(TUTTI_ERR_INVALID,
+                "tutti_init_oob: rank is %d of %d; ranks are 0 to size - 1", rank,
+                size);
+    }
+    return join(t, &boot, config);
+}

@@ -1,0 +1,19 @@
+/*
+ * The ranks that srun starts: with --mpi=pmi2 through libpmi2.so.0, with --mpi=pmix through
+ * libpmix.so.2, which are loaded when they are needed. Each is begun once in a process and
+ * ends with it.
+ */
+#ifndef TUTTI_BOOT_PMI_H
+#define TUTTI_BOOT_PMI_H
+
+#include "boot/boot.h"
+
+/**
+ * @return TUTTI_OK; TUTTI_AGAIN: nothing of it is in the environment; TUTTI_ERR_SYSTEM: its
+ *         library is missing, or failed; TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status boot_pmi2_open(struct boot *boot);
+/** As boot_pmi2_open(). TUTTI_AGAIN also where the library was built without PMIx's header. */
+TUTTI_MUST_USE tutti_status boot_pmix_open(struct boot *boot);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * What looks while a rank sleeps: a thread that rings the doorbell when UCX has messages, and
+ * notices when a process of this host has ended.
+ */
+#ifndef TUTTI_FABRIC_UCX_WATCH_H
+#define TUTTI_FABRIC_UCX_WATCH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <tutti/tutti.h>
+
+#include "base/doorbell.h"
+
+/** A process of this host. */
+struct watched {
+    _Atomic bool has_ended;
+};
+
+struct watch {
+    int epoll; /* what the thread waits for; owned */
+    int stop; /* an event that ends it; owned */
+    int messages; /* UCX's descriptor; borrowed */
+    pthread_t thread;
+    _Atomic(struct doorbell *) bell; /* NULL: nobody sleeps */
+    _Atomic int ends; /* processes that have ended */
+};
+
+/**
+ * Starts the thread.
+ * @param messages  is readable when there are some
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM: nothing is owed
+ */
+TUTTI_MUST_USE tutti_status watch_init(struct watch *watch, int messages);
+void watch_fini(struct watch *watch);
+
+/** From now on it rings this one. */
+void watch_ring(struct watch *watch, struct doorbell *bell);
+/** It rings once, when the descriptor is readable or becomes so. False: it cannot. */
+bool watch_arm(struct watch *watch);
+/**
+ * When a process of this host ends, notes it, counts in `ends`, and rings.
+ * @param process  stays until watch_fini()
+ * @return a descriptor that the caller closes; -1: the system cannot say when it ends
+ */
+int watch_process(struct watch *watch, int pid, struct watched *process);
+
+#endif
