@@ -28,10 +28,9 @@ def run(*command):
 def cmake_build():
     if os.environ.get("TUTTI_BUILD"):
         return os.environ["TUTTI_BUILD"]
-    build = ROOT / "build" / "wheel"
-    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_INSTALL_LIBDIR=lib", "-DTUTTI_TESTS=OFF", "-DTUTTI_CUDA=auto")
-    run("cmake", "--build", build, "--target", "installed")
-    return build
+    for step in (), ("--build",):
+        subprocess.run(["cmake", *step, "--preset", "wheel"], check=True, cwd=ROOT)
+    return ROOT / "build" / "wheel"
 
 
 def install(package):
