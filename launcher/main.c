@@ -16,13 +16,14 @@
 #include "launcher/bind/bind_map.h"
 #include "launcher/elastic/elastic.h"
 #include "launcher/exec/exec.h"
+#include "launcher/exec/start.h"
 #include "launcher/exit_status.h"
 #include "launcher/flags.h"
+#include "launcher/here/here.h"
 #include "launcher/horovod.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
 #include "launcher/job/recordings.h"
-#include "launcher/join/join.h"
 #include "launcher/mpi_launcher/mpi_launcher.h"
 #include "launcher/mpi_launcher/prepare.h"
 #include "launcher/options.h"
@@ -125,10 +126,6 @@ static int run_placed(const struct options *options, const struct placement *pla
 
 /* ------------------------------------------------------- where ranks run */
 
-enum {
-    JOIN_PORT = 47108
-};
-
 /* A variable of the ranks, unless the user set it. */
 static void export_number(struct options *options, const char *name, int number)
 {
@@ -202,10 +199,10 @@ static tutti_status gather(const struct options *options, struct placement *plac
 
     if (!options->dry_run) {
         /* They may take minutes, after which it would be too late to say that they are too many. */
-        if (options->supervise && server_raise_limit(ranks) != TUTTI_OK) {
+        if (server_raise_limit(ranks) != TUTTI_OK) {
             return TUTTI_ERR_INVALID;
         }
-        return join_gather(placement, options->join_timeout, options->slots_per_host);
+        return here_gather(options, placement);
     }
     return placement->hosts.count > 0
             ? TUTTI_OK
@@ -215,7 +212,7 @@ static tutti_status gather(const struct options *options, struct placement *plac
                       placement->source);
 }
 
-/* Stays, on a host that is not the first, until the job is over, and runs what the first host sends. */
+/* On a host that is not the first: starts its own ranks, until the job is over. */
 static int wait_placed(const struct options *options, const struct placement *placement)
 {
     if (placement->join.nodes == 0 || options->dry_run) {
@@ -227,8 +224,7 @@ static int wait_placed(const struct options *options, const struct placement *pl
         (void)fprintf(stderr, "tuttirun: %s: host %s runs the job\n", placement->source,
                 placement->join.first);
     }
-    return join_serve(placement, options->join_timeout) == TUTTI_OK ? EXIT_SUCCESS
-                                                                    : report();
+    return here_serve(options, placement, environ);
 }
 
 static tutti_status place_ranks(
@@ -242,8 +238,8 @@ static tutti_status place_ranks(
     tutti_status status;
 
     status = source_resolve(&facts, placement);
-    if (options->join_port > 0 || placement->join.port == 0) {
-        placement->join.port = options->join_port > 0 ? options->join_port : JOIN_PORT;
+    if (status == TUTTI_OK) {
+        status = here_place(options, placement);
     }
     if (status == TUTTI_OK && placement->join.nodes > 1 && !options->dry_run) {
         status = join_secret_read(options, environment, &placement->join);
@@ -285,12 +281,13 @@ static int run(struct options *options)
     if (status == TUTTI_OK) {
         status = place_ranks(options, environ, &placement);
     }
-    /* It has been read; the MPI launcher, ranks and commands of the first host do not get it. */
+    /* It has been read; nothing that is started gets it. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
     (void)unsetenv(JOIN_SECRET_VARIABLE);
     result = status != TUTTI_OK ? report()
             : placement.waits   ? wait_placed(options, &placement)
                                 : run_job(options, &placement);
+    here_free(placement.here);
     placement_fini(&placement);
     return result;
 }
@@ -360,11 +357,11 @@ int main(int argc, char **argv)
         shell_enter();
         return exec_main(argv + 2, environ);
     }
+    if (argc > 1 && strcmp(argv[1], "--start") == 0) {
+        return start_main(argv + 2, environ);
+    }
     if (check_part(argv, environ, &result)) {
         return result;
-    }
-    if (argc > 1 && strcmp(argv[1], "--join-agent") == 0) {
-        return join_agent(argv + 2);
     }
     fill_path();
     if (command_line_parse(&options, argv) == TUTTI_OK) {

@@ -32,7 +32,11 @@ enum mpi_kind {
     MPI_KIND_OPENMPI, /* mpirun of Open MPI     */
     MPI_KIND_MPICH, /* mpiexec of MPICH       */
     MPI_KIND_INTEL, /* mpiexec of Intel MPI   */
-    MPI_KIND_SRUN /* Slurm's srun           */
+    MPI_KIND_SRUN, /* Slurm's srun           */
+    /* Without an MPI: */
+    MPI_KIND_LOCAL, /* tuttirun, on this host                 */
+    MPI_KIND_SSH, /* tuttirun, and ssh to other hosts       */
+    MPI_KIND_HERE /* the tuttirun of each host              */
 };
 
 /** --gpus-visible: which GPUs of its host a rank sees. */

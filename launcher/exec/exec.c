@@ -115,7 +115,7 @@ static int become_program(const struct exec_plan *plan)
     int reason;
 
     arguments_add_all(&environment, plan->environment);
-    rank_export_horovod(&plan->rank, &environment);
+    rank_export(&plan->rank, &environment);
     network_export(&environment);
     mpi_collectives_export(&environment);
     if (bind_alone(plan, &environment) != TUTTI_OK) {

@@ -4,8 +4,10 @@
  */
 #include "launcher/exec/rank.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "launcher/arguments.h"
 #include "launcher/hosts/slurm_lists.h"
@@ -61,6 +63,26 @@ static void read_place(struct rank_place *rank, char *const *environment,
     }
 }
 
+/* What tuttirun --start has written; malformed it is not ours. */
+static bool read_own(struct rank_place *rank, const char *text)
+{
+    int *const numbers[] = { &rank->rank, &rank->size, &rank->local_rank,
+        &rank->local_size };
+    char *rest;
+
+    for (size_t i = 0; text != NULL && i < sizeof numbers / sizeof numbers[0]; i++) {
+        const long number = strtol(text, &rest, 10);
+
+        if (rest == text || number < 0 || number > INT_MAX) {
+            return false;
+        }
+        *numbers[i] = (int)number;
+        text = rest;
+    }
+    rank->is_own = text != NULL;
+    return rank->is_own;
+}
+
 /*
  * The first MPI launcher whose rank is known; the place on the host may be told by another
  * one: srun with --mpi=pmi2 sets PMI_RANK, and says the rest as Slurm.
@@ -71,6 +93,9 @@ struct rank_place rank_read(char *const *environment)
         .rank = -1, .size = -1, .local_rank = -1, .local_size = -1
     };
 
+    if (read_own(&rank, environment_get(environment, RANK_VARIABLE))) {
+        return rank;
+    }
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         const struct launcher_names *names = &launchers[i];
 
@@ -88,27 +113,32 @@ struct rank_place rank_read(char *const *environment)
     return rank;
 }
 
-void rank_export_horovod(const struct rank_place *rank, struct arguments *environment)
+static void export_numbers(const struct rank_place *rank, const char *const names[4],
+        struct arguments *environment)
 {
-    const struct {
-        const char *name;
-        int value;
-    } known[] = {
-        { "HOROVOD_RANK", rank->rank },
-        { "HOROVOD_SIZE", rank->size },
-        { "HOROVOD_LOCAL_RANK", rank->local_rank },
-        { "HOROVOD_LOCAL_SIZE", rank->local_size },
-    };
+    const int values[] = { rank->rank, rank->size, rank->local_rank, rank->local_size };
     char number[16];
 
-    if (environment->items == NULL ||
-            environment_get(environment->items, "HOROVOD_CONTROLLER") == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (known[i].value >= 0) {
-            (void)snprintf(number, sizeof number, "%d", known[i].value);
-            arguments_set(environment, known[i].name, number);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (values[i] >= 0) {
+            (void)snprintf(number, sizeof number, "%d", values[i]);
+            arguments_set(environment, names[i], number);
         }
+    }
+}
+
+void rank_export(const struct rank_place *rank, struct arguments *environment)
+{
+    static const char *const plain[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE" };
+    static const char *const horovod[] = { "HOROVOD_RANK", "HOROVOD_SIZE",
+        "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE" };
+
+    if (rank->is_own) {
+        export_numbers(rank, plain, environment);
+    }
+    if (environment->items != NULL &&
+            environment_get(environment->items, "HOROVOD_CONTROLLER") != NULL) {
+        export_numbers(rank, horovod, environment);
     }
 }

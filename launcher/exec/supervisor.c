@@ -92,10 +92,12 @@ static void build_environment(
         const struct supervisor *supervisor, struct arguments *environment)
 {
     static const char secret[] = LINK_VARIABLE "=";
+    static const char place[] = RANK_VARIABLE "=";
     char *const *entries = supervisor->plan->environment;
 
     for (; *entries != NULL; entries++) {
-        if (strncmp(*entries, secret, sizeof secret - 1) != 0) {
+        if (strncmp(*entries, secret, sizeof secret - 1) != 0 &&
+                strncmp(*entries, place, sizeof place - 1) != 0) {
             arguments_add(environment, *entries);
         }
     }
@@ -106,7 +108,7 @@ static void build_environment(
     }
     network_export(environment);
     mpi_collectives_export(environment);
-    rank_export_horovod(&supervisor->plan->rank, environment);
+    rank_export(&supervisor->plan->rank, environment);
 }
 
 static void add_failure_page(
@@ -199,6 +201,7 @@ static tutti_status start_program(
     if (status == TUTTI_OK) {
         add_failure_page(supervisor, &environment);
         add_keep(supervisor, &environment);
+        door_open(&supervisor->door, &environment);
         supervisor_add_recorder(supervisor, &environment);
         oom_open(&supervisor->end.oom, "");
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -218,6 +221,7 @@ static tutti_status start_program(
         supervisor->streams.err.fd = supervisor->child.err;
         supervisor->has_children = true;
     }
+    fd_close(&supervisor->door.inherited);
     arguments_fini(&environment);
     return status;
 }
@@ -452,6 +456,7 @@ static void supervise(struct supervisor *supervisor)
     supervisor->uplink.obey = supervisor_obey;
     supervisor->uplink.owner = supervisor;
     uplink_begin(&supervisor->uplink, &supervisor->loop, now);
+    door_begin(&supervisor->door, &supervisor->loop, &supervisor->uplink);
     run_loop(supervisor);
 }
 
@@ -462,6 +467,7 @@ static void finish(struct supervisor *supervisor)
     output_fini(&supervisor->streams.err);
     host_metrics_fini(&supervisor->metrics);
     failure_page_destroy(&supervisor->failure_page);
+    door_fini(&supervisor->door);
     keep_fini(&supervisor->keep);
     fd_close(&supervisor->recording.fd);
     guardian_dismiss(supervisor->leftovers.guardian_fd);
@@ -504,6 +510,7 @@ static int run(
     supervisor->launcher.pidfd = -1;
     supervisor->leftovers.guardian_fd = -1;
     supervisor->keep.fd = -1;
+    supervisor->door = door_none;
     supervisor->signal_fd = -1;
     supervisor->streams.out.fd = -1;
     supervisor->streams.err.fd = -1;

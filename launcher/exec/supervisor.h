@@ -8,6 +8,7 @@
  *
  *   supervisor.c          the start of the program, and the loop
  *   uplink.h              the connection to tuttirun
+ *   door.h                how ranks that start exchange bytes
  *   supervisor_look.c     the rank's recording, and what its process does
  *   supervisor_end.c      the end of the program, and of what it left behind; what asks for it
  */
@@ -24,6 +25,7 @@
 #include "base/failure_page.h"
 #include "launcher/bind/bind.h"
 #include "launcher/exec/child.h"
+#include "launcher/exec/door.h"
 #include "launcher/exec/exec.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exec/lines.h"
@@ -154,6 +156,7 @@ struct supervisor {
     int signal_fd; /* SIGCHLD, and signals to the supervisor              */
     char binding[BIND_TEXT_MAX]; /* in words                              */
     struct failure_page failure_page; /* for the library                  */
+    struct door door; /* by which the library speaks to other ranks   */
     struct keep keep; /* of an elastic job: memory that outlives the program */
     struct supervisor_recording recording;
     struct host_metrics metrics; /* of all ranks of the host, or this one's for them */

@@ -286,6 +286,7 @@ static void post_failure(
     /* From here tuttirun decides when the program ends. */
     supervisor->stop.is_informed = true;
     supervisor->stop.due = INT64_MAX;
+    door_fail(&supervisor->door, failure->text);
 }
 
 void supervisor_obey(void *owner, const struct link_message *message, int64_t now)
@@ -322,6 +323,10 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
     case LINK_STOP:
         stop_all(supervisor, message->stop_ms, now);
         break;
+    case LINK_PART:
+    case LINK_UNMET:
+        door_answer(&supervisor->door, message);
+        break;
     case LINK_RELEASE:
         supervisor->is_released = true;
         supervisor->exit_status = message->release;
@@ -334,6 +339,8 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
     case LINK_EXITED:
     case LINK_RECORDING:
     case LINK_METRICS:
+    case LINK_GIVE:
+    case LINK_MORE:
         break; /* not for a supervisor that has begun */
     }
 }

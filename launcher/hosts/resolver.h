@@ -34,6 +34,7 @@ extern const struct resolver resolver_lsf; /* lsf.c              */
 extern const struct resolver resolver_sge; /* sge.c              */
 extern const struct resolver resolver_sagemaker; /* sagemaker.c        */
 extern const struct resolver resolver_batch; /* aws_batch.c        */
+extern const struct resolver resolver_indexed; /* indexed_job.c      */
 extern const struct resolver resolver_kubeflow; /* kubeflow.c         */
 extern const struct resolver resolver_tf_config; /* tf_config.c        */
 extern const struct resolver resolver_tpu; /* tpu.c              */

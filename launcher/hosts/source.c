@@ -17,6 +17,7 @@ static const struct resolver *const resolvers[] = {
     &resolver_sge,
     &resolver_sagemaker,
     &resolver_batch,
+    &resolver_indexed,
     &resolver_kubeflow,
     &resolver_tf_config,
     &resolver_tpu,

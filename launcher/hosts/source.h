@@ -32,16 +32,25 @@ struct shard {
     int count; /* 0: not an array job */
 };
 
-/** How hosts are reached that have no ssh: launcher/join/join.h. */
+/** Where each host starts its own ranks: launcher/here/here.h. */
 struct join_place {
-    int nodes; /* that take part, this one included; 0: there is ssh     */
+    int nodes; /* that take part, this one included; 0: one host starts all */
     int index; /* of this one                                            */
     char first[HOST_NAME_LIMIT]; /* host to join; on that itself it may be "" */
     int port; /* on that                                                */
     char key[SOURCE_TEXT_MAX]; /* that all of the job know              */
-    char secret[JOIN_SECRET_MAX]; /* that nobody else knows; join/secret.c */
+    char secret[JOIN_SECRET_MAX]; /* that nobody else knows; here/secret.c */
     size_t secret_len; /* bytes of it; 0: the network is trusted  */
 };
+
+/** The ranks that are started here. */
+struct share {
+    bool is_set; /* false: those of all hosts */
+    int first;
+    int count;
+};
+
+struct here;
 
 /** Where a job runs. Zeroed is valid input for placement_fini(). */
 struct placement {
@@ -56,7 +65,8 @@ struct placement {
     struct shard shard;
     char *roles; /* "chief,worker,ps": of the ranks on all slots; NULL: not asked for; owned */
     struct join_place join;
-    char agent[SOURCE_TEXT_MAX]; /* program to use in place of ssh; "": ssh */
+    struct here *here; /* the hosts that have joined; NULL: none; borrowed */
+    struct share share;
     char failure[SOURCE_TEXT_MAX]; /* file that takes the reason of a failure, which the
                                       platform shows; "": none */
 };

@@ -13,6 +13,7 @@
 
 #include "launcher/job/console.h"
 #include "launcher/job/dashboard.h"
+#include "launcher/job/exchange.h"
 #include "launcher/job/job.h"
 #include "launcher/job/launcher_process.h"
 #include "launcher/job/ranks.h"
@@ -115,6 +116,7 @@ struct job {
     struct cause cause; /* why it fails; CAUSE_NONE: it does not                */
     struct server server; /* links of supervisors                                 */
     struct job_launcher launcher;
+    struct exchange exchange; /* between ranks that start                        */
     struct recordings recordings; /* of ranks                                   */
     struct top top; /* --top                                                 */
     struct dashboard dashboard; /* --dashboard                               */

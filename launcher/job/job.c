@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exit_status.h"
+#include "launcher/here/here.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/recordings.h"
 #include "launcher/job/report.h"
@@ -80,7 +81,14 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     /* Where we listen for this machine alone, whichever networks --nic names. */
     struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
     const bool only_local = is_local(job);
-    tutti_status status = server_make_token(&job->server);
+    struct here *here = job->plan->placement->here;
+    uint8_t nonce[PROOF_NONCE_BYTES];
+    tutti_status status =
+            here == NULL ? server_make_token(&job->server) : proof_nonce(nonce);
+
+    if (status == TUTTI_OK && here != NULL) {
+        here_token(here, nonce, job->server.token);
+    }
 
     job->server.awaited = (size_t)job->ranks.count;
     if (status == TUTTI_OK) {
@@ -95,9 +103,12 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     (void)snprintf(address.token, sizeof address.token, "%s", job->server.token);
     address.port = job->server.port;
     link_address_format(&address, join);
-    return server_begin(&job->server, &job->loop)
-            ? TUTTI_OK
-            : error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
+    if (!server_begin(&job->server, &job->loop)) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
+    }
+    return here == NULL ? TUTTI_OK
+                        : here_start(here, &job->plan->placement->hosts,
+                                  job->ranks.count, job->server.port, nonce);
 }
 
 void job_make_name(char name[JOB_NAME_MAX])
@@ -151,6 +162,9 @@ static void name_launcher(struct job *job)
     (void)snprintf(job->launcher.name, sizeof job->launcher.name, "%s",
             slash == NULL ? path : slash + 1);
     job->launcher.name[strcspn(job->launcher.name, ".")] = '\0';
+    if (strcmp(job->plan->command[1], "--start") == 0) {
+        (void)snprintf(job->launcher.name, sizeof job->launcher.name, "the starter");
+    }
 }
 
 static tutti_status start_launcher(struct job *job, const char *join)
@@ -544,6 +558,9 @@ static int job_end(struct job *job)
         report_end(job);
     } else {
         report(job, exit_status);
+        if (job->plan->placement->here != NULL) {
+            here_finish(job->plan->placement->here, exit_status, job->cause.text);
+        }
         console_flush(&job->console);
         dashboard_show_end(job);
     }
@@ -553,6 +570,7 @@ static int job_end(struct job *job)
         launcher_process_end_rest(flow_launcher_patience_ms(job));
     }
     server_fini(&job->server);
+    exchange_fini(&job->exchange);
     ranks_fini(&job->ranks);
     if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
         signals_let_all(); /* a reader may never come, and nothing else is left to end */

@@ -51,6 +51,7 @@ struct rank {
     bool is_awaited; /* in MPI_Init by others, though it exited without calling the library */
     bool leaves; /* it exited to be started anew, as the ranks were told to      */
     struct link_metrics metrics[2]; /* what it has counted: before, and last     */
+    bool has_given; /* to the exchange that is open (exchange.h)                 */
     bool is_stopped; /* by SIGSTOP or a debugger, as was last heard (top.c)             */
     double silence; /* for how long nothing was heard of it, in s; -1: not connected (top.c) */
     uint64_t committed; /* newest commit of an elastic job that it knew of; 0     */

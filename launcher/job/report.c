@@ -49,7 +49,7 @@ static void exit_text_not_run(const struct rank *rank, const char *what, char *t
 static const char *too_early(const struct rank *rank)
 {
     if (rank->is_awaited) {
-        return " before it had called MPI_Init, while others waited for it there";
+        return " before it had started tutti or MPI, while others waited for it there";
     }
     return root_cause_has_left(rank)
             ? " before the library was finalized, while others ran"

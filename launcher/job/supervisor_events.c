@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/exit_status.h"
+#include "launcher/job/exchange.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/ranks.h"
 #include "launcher/job/recordings.h"
@@ -150,6 +151,7 @@ static void take_exited(
     if (job->notice != 0) {
         ranks_note_leaving(&job->ranks, link->rank);
     }
+    exchange_note_end(job);
     flow_suspect(job);
 }
 
@@ -184,6 +186,12 @@ static void take_message(
     case LINK_METRICS:
         top_take(job, link->rank, &message->metrics);
         break;
+    case LINK_GIVE:
+        exchange_give(job, link, &message->give);
+        break;
+    case LINK_MORE:
+        exchange_more(job, link, message->more);
+        break;
     case LINK_HELLO:
     case LINK_WELCOME:
     case LINK_SIGNAL:
@@ -194,6 +202,8 @@ static void take_message(
     case LINK_NOTICE:
     case LINK_LOOK:
     case LINK_TIMELINE:
+    case LINK_PART:
+    case LINK_UNMET:
         refuse_message(job, link);
         break;
     }

@@ -2,7 +2,7 @@
  * Which MPI launcher there is. In order: what --mpirun names; in a step of Slurm, and with
  * --engine srun, srun; the mpirun of --engine or else of the MPI that tutti was built with
  * (inside an allocation it starts its daemons by srun itself); in an allocation without an
- * mpirun, srun.
+ * mpirun, srun. Where there is none and the program is linked to none, tuttirun itself.
  */
 #include "launcher/mpi_launcher/detect.h"
 
@@ -47,6 +47,9 @@ static const struct family families[] = {
     [MPI_KIND_SRUN] = { .launcher = &launcher_srun,
             .title = "Slurm",
             .programs = { "srun" } },
+    [MPI_KIND_LOCAL] = { .title = "tuttirun" },
+    [MPI_KIND_SSH] = { .title = "tuttirun" },
+    [MPI_KIND_HERE] = { .title = "tuttirun" },
 };
 
 static bool is_called(const struct mpi_launcher *launcher, const char *name)
@@ -218,6 +221,19 @@ static bool search(const struct detect_facts *facts, enum mpi_kind kind,
     return false;
 }
 
+static tutti_status choose_own(const struct detect_facts *facts, const char *why,
+        struct detect_choice *choice)
+{
+    if (facts->options->mpirun != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--mpirun %s: without an MPI there is none; leave out this flag or --engine",
+                facts->options->mpirun);
+    }
+    choice->launcher = &launcher_own;
+    (void)snprintf(choice->how, sizeof choice->how, "%s", why);
+    return program_self(choice->path, sizeof choice->path);
+}
+
 static tutti_status refuse(const struct detect_facts *facts, enum mpi_kind kind)
 {
     if (kind == MPI_KIND_SRUN) {
@@ -254,6 +270,8 @@ static tutti_status choose_found(
     } else if (asked == MPI_KIND_AUTO && facts->is_slurm &&
             search(facts, MPI_KIND_SRUN, choice)) {
         why = "a Slurm allocation without an mpirun";
+    } else if (asked == MPI_KIND_AUTO && facts->program == MPI_KIND_AUTO) {
+        return choose_own(facts, "no MPI is found", choice);
     } else {
         return refuse(facts, kind);
     }
@@ -265,8 +283,10 @@ tutti_status detect_launcher(
         const struct detect_facts *facts, struct detect_choice *choice)
 {
     struct detect_choice made = { .launcher = NULL };
-    tutti_status status = facts->options->mpirun == NULL ? choose_found(facts, &made)
-                                                         : choose_named(facts, &made);
+    const bool is_own = facts->options->engine >= MPI_KIND_LOCAL;
+    tutti_status status = is_own ? choose_own(facts, "--engine", &made)
+            : facts->options->mpirun == NULL ? choose_found(facts, &made)
+                                             : choose_named(facts, &made);
 
     if (status != TUTTI_OK) {
         return status;

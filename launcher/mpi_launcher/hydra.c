@@ -19,32 +19,20 @@ static void add_genv(struct arguments *words, const char *entry)
     }
 }
 
-/* What the two call a thing. */
-struct hydra_words {
-    const char *launcher; /* flag: ssh, slurm, ...            */
-    const char *launcher_exec; /* flag: the program that does it   */
-    const char *launcher_args; /* variable: words for it           */
-};
-
+/* `ssh_variable` holds words for ssh. */
 static void add_remote(const struct options *options, const struct launch_facts *facts,
-        const struct hydra_words *named, struct launch_command *command)
+        const char *ssh_variable, struct launch_command *command)
 {
     char *ssh = launch_join_ssh(options, facts, &command->words);
 
-    if (facts->remote_agent != NULL) {
-        arguments_add(&command->words, named->launcher);
-        arguments_add(&command->words, "ssh");
-        arguments_add(&command->words, named->launcher_exec);
-        arguments_add(&command->words, facts->remote_agent);
-    }
     if (ssh != NULL) {
-        arguments_set(&command->variables, named->launcher_args, ssh);
+        arguments_set(&command->variables, ssh_variable, ssh);
     }
     mem_free(ssh);
 }
 
 static void add_common(const struct options *options, const struct launch_facts *facts,
-        const struct hydra_words *named, struct launch_command *command)
+        const char *ssh_variable, struct launch_command *command)
 {
     struct arguments *words = &command->words;
 
@@ -53,7 +41,7 @@ static void add_common(const struct options *options, const struct launch_facts 
         arguments_add(words, "none");
     }
     if (launch_is_remote(facts)) {
-        add_remote(options, facts, named, command);
+        add_remote(options, facts, ssh_variable, command);
     }
     if (facts->network->interface[0] != '\0') {
         /* Where mpiexec listens; its name is one of this machine, and stays here. */
@@ -75,16 +63,12 @@ static void add_ranks(struct arguments *words, int ranks)
 static void build_mpich(const struct options *options, const struct launch_facts *facts,
         struct launch_command *command)
 {
-    static const struct hydra_words named = {
-        .launcher = "-launcher",
-        .launcher_exec = "-launcher-exec",
-        .launcher_args = "HYDRA_LAUNCHER_EXTRA_ARGS",
-    };
+    static const char variable[] = "HYDRA_LAUNCHER_EXTRA_ARGS";
 
     if (facts->hosts->count > 0) {
         launch_add_hosts(&command->words, "-hosts", facts->hosts);
     }
-    add_common(options, facts, &named, command);
+    add_common(options, facts, variable, command);
     add_ranks(&command->words, options->np);
     launch_add_program(options, facts, &command->words);
 }
@@ -149,21 +133,17 @@ static void add_sections(const struct options *options,
 static void build_intel(const struct options *options, const struct launch_facts *facts,
         struct launch_command *command)
 {
-    static const struct hydra_words named = {
-        .launcher = "-bootstrap",
-        .launcher_exec = "-bootstrap-exec",
-        .launcher_args = "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
-    };
+    static const char variable[] = "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS";
 
     if (!is_even(facts->hosts)) {
-        add_common(options, facts, &named, command);
+        add_common(options, facts, variable, command);
         add_sections(options, facts, &command->words);
         return;
     }
     if (facts->hosts->count > 0) {
         add_even_hosts(&command->words, facts->hosts);
     }
-    add_common(options, facts, &named, command);
+    add_common(options, facts, variable, command);
     add_ranks(&command->words, options->np);
     launch_add_program(options, facts, &command->words);
 }

@@ -143,6 +143,14 @@ bool network_is_here(const struct host_list *hosts)
     return is_here;
 }
 
+bool network_is_ours(const char *name)
+{
+    struct network_route route;
+
+    return route_to(name, 0, &route) &&
+            memcmp(route.source, route.peer, sizeof route.peer) == 0;
+}
+
 tutti_status network_choose(
         const struct host_list *hosts, const char *nic, struct network_choice *choice)
 {

@@ -109,6 +109,9 @@ TUTTI_MUST_USE tutti_status network_read(struct network_table *table);
 /** True when every host is this machine, by name or address; no name but ours is looked up. */
 bool network_is_here(const struct host_list *hosts);
 
+/** True when this machine has the address of a host. Looks the name up. */
+bool network_is_ours(const char *name);
+
 /**
  * Our address on the route to a numeric one. No packet is sent.
  * @return false when there is no route; text is then ""

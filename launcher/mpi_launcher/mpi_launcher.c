@@ -126,7 +126,7 @@ static bool has_other_agent(
     static const char *const flags[] = { "plm_rsh_agent", "orte_rsh_agent",
         "plm_ssh_agent", "-launcher", "-launcher-exec", "-bootstrap",
         "-bootstrap-exec" };
-    bool has = facts->remote_agent != NULL;
+    bool has = false;
 
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         has = has || environment_get(facts->environment, variables[i]) != NULL;
@@ -165,6 +165,18 @@ void launch_add_ssh(const struct options *options, struct arguments *words)
     arguments_add_all(words, options->ssh_args.items);
 }
 
+void launch_add_ssh_rest(const struct options *options, struct arguments *words)
+{
+    /* The first value that ssh sees counts, so the user's come before these. */
+    arguments_add(words, "-oBatchMode=yes");
+    arguments_add(words, "-oConnectTimeout=10");
+    if (options->supervise) {
+        arguments_add_format(
+                words, "-oServerAliveInterval=%d", launch_keepalive_s(options));
+        arguments_add_format(words, "-oServerAliveCountMax=%d", LAUNCH_PROBES);
+    }
+}
+
 char *launch_join_ssh(const struct options *options, const struct launch_facts *facts,
         struct arguments *command)
 {
@@ -173,14 +185,7 @@ char *launch_join_ssh(const struct options *options, const struct launch_facts *
 
     launch_add_ssh(options, &words);
     if (words.count > 0 || words.failed || !has_other_agent(options, facts)) {
-        /* The first value that ssh sees counts, so the user's come before these. */
-        arguments_add(&words, "-oBatchMode=yes");
-        arguments_add(&words, "-oConnectTimeout=10");
-        if (options->supervise) {
-            arguments_add_format(
-                    &words, "-oServerAliveInterval=%d", launch_keepalive_s(options));
-            arguments_add_format(&words, "-oServerAliveCountMax=%d", LAUNCH_PROBES);
-        }
+        launch_add_ssh_rest(options, &words);
         text = arguments_join(&words, " ");
         command->failed = command->failed || text == NULL;
     }

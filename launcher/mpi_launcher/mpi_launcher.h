@@ -12,6 +12,7 @@
 
 #include "launcher/arguments.h"
 #include "launcher/hosts/host_list.h"
+#include "launcher/hosts/source.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/options.h"
 
@@ -21,13 +22,11 @@ struct launch_facts {
     const char *self; /* path of tuttirun, for --exec                            */
     const struct host_list *hosts; /* where ranks run; empty: this machine       */
     bool is_here; /* all of the hosts are this machine                           */
+    const struct share *share; /* the ranks that are started, where not all are  */
     bool is_slurm; /* the hosts are those of the Slurm allocation we are in      */
     bool is_step; /* tuttirun is itself a task that srun started                 */
     bool is_root; /* Open MPI wants to be told that it may                       */
     enum mpi_kind ranks; /* whose MPI the program is linked to: srun asks     */
-    const char
-            *remote_agent; /* a program that is started as "AGENT [FLAGS] HOST COMMAND"
-                                 in place of ssh; NULL: ssh */
     const struct network_choice *network; /* which network the MPI launcher is told   */
     const char *mpi_collectives; /* libtutti_mpi.so, where it was asked for      */
     char *const *environment; /* ours: TUTTI_* and HOROVOD_* are handed on       */
@@ -40,7 +39,7 @@ struct launch_command {
     /* Variables that the ranks need: NAME=VALUE as --export gave it, else the name alone,
        whose value is in our environment. */
     struct arguments exports;
-    bool is_remote; /* ranks run on other hosts, reached by ssh or an agent */
+    bool is_remote; /* ranks run on other hosts, reached by ssh */
 };
 
 void launch_command_fini(struct launch_command *command);
@@ -63,6 +62,7 @@ extern const struct mpi_launcher launcher_prrte; /* Open MPI 5: prterun         
 extern const struct mpi_launcher launcher_mpich; /* MPICH and MVAPICH: hydra    */
 extern const struct mpi_launcher launcher_intel; /* Intel MPI: its hydra        */
 extern const struct mpi_launcher launcher_srun; /* Slurm                       */
+extern const struct mpi_launcher launcher_own; /* none: tuttirun itself        */
 
 /**
  * Builds the whole command.
@@ -92,21 +92,22 @@ enum {
 /** Seconds between them: within --heartbeat-timeout no MPI launcher gives up a connection. */
 int launch_keepalive_s(const struct options *options);
 
-/** True when ssh (or an agent in its place) starts something on another host. */
+/** True when ssh (or what stands in for it) starts something on another host. */
 bool launch_is_remote(const struct launch_facts *facts);
 /** Appends a flag and the hosts as "a:2,b:1". */
 void launch_add_hosts(
         struct arguments *words, const char *flag, const struct host_list *hosts);
 /**
- * The flags for ssh, as one word with spaces between: without a terminal, never asking a
- * question, not waiting for ever, with signs of life, and what --ssh-port and its like say.
- * Freed with mem_free(). NULL when another program is used in place of ssh and none of these flags was
+ * The flags for ssh, as one word with spaces between: launch_add_ssh() and launch_add_ssh_rest().
+ * Freed with mem_free(). NULL when another program is used in place of ssh and none of the first was
  * given, or out of memory, which is noted in the command.
  */
 char *launch_join_ssh(const struct options *options, const struct launch_facts *facts,
         struct arguments *command);
 /** Appends what --ssh-port and its like say, as flags of ssh. */
 void launch_add_ssh(const struct options *options, struct arguments *words);
+/** Appends the others: no terminal, no question, no waiting for ever, signs of life. */
+void launch_add_ssh_rest(const struct options *options, struct arguments *words);
 /** Appends the supervisor and the program with its arguments, none of which MPI launchers read. */
 void launch_add_program(const struct options *options, const struct launch_facts *facts,
         struct arguments *words);

@@ -73,17 +73,13 @@ static void add_number(const struct build *build, const char *name, int value)
 /* How the daemons are started on other hosts. */
 static void add_remote(const struct build *build)
 {
-    const char *agent = build->facts->remote_agent;
     char *ssh = launch_join_ssh(build->options, build->facts, build->words);
 
-    if (agent != NULL) {
-        add_parameter(build, build->named->agent, agent);
-    }
     if (ssh != NULL) {
         add_parameter(build, build->named->agent_args, ssh);
     }
     mem_free(ssh);
-    if (agent != NULL || build->facts->hosts->count <= DIRECT_HOSTS_MAX) {
+    if (build->facts->hosts->count <= DIRECT_HOSTS_MAX) {
         add_number(build, build->named->no_tree, 1);
     }
 }
@@ -141,6 +137,9 @@ static void build_named(const struct options *options, const struct launch_facts
     }
     if (launch_is_remote(facts)) {
         add_remote(&build);
+    } else {
+        /* Where there is no ssh mpirun refuses to start, even if it needs none. */
+        add_parameter(&build, named->agent, "");
     }
     for (size_t i = 0; !facts->is_here && i < facts->hosts->count; i++) {
         if (strchr(facts->hosts->hosts[i].name, '.') != NULL) {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/built.h"
+#include "launcher/here/here.h"
 #include "launcher/mpi_launcher/detect.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_collectives.h"
@@ -33,6 +34,15 @@ static tutti_status check_linked(const struct options *options,
     if (detect_serves(choice->launcher, linked->kind) ||
             choice->launcher->kind == MPI_KIND_SRUN || options->any_mpi) {
         return TUTTI_OK;
+    }
+    if (choice->launcher == &launcher_own) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s is linked to %s (%s), but would be started without an MPI, and to its "
+                "MPI every rank would be rank 0 of 1; choose another --engine, or "
+                "--any-mpi to start it all the same",
+                options->program[0],
+                linked->kind == MPI_KIND_MPICH ? "MPICH or Intel MPI" : "Open MPI",
+                linked->library);
     }
     return error_set(TUTTI_ERR_INVALID,
             "%s is linked to %s (%s), but %s of %s would start it, and every rank "
@@ -60,10 +70,33 @@ tutti_status launch_find(const struct options *options,
     return detect_launcher(&question, choice);
 }
 
+/* What tuttirun itself can start. */
+static tutti_status check_own(
+        const struct options *options, const struct launch_facts *facts)
+{
+    if (!options->supervise) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--supervise off: without an MPI ranks find each other through their "
+                "supervisors; choose an MPI with --engine, or leave it out");
+    }
+    if (options->engine != MPI_KIND_SSH && options->engine != MPI_KIND_AUTO &&
+            !facts->is_here && !facts->share->is_set) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--engine %s starts ranks on this host alone, and %s is another one; "
+                "--engine ssh reaches it",
+                options->engine == MPI_KIND_LOCAL ? "local" : "here",
+                facts->hosts->hosts[0].name);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status build_command(const struct options *options,
         const struct placement *placement, char *const *environment,
         struct launch_command *command)
 {
+    const struct share share = placement->here != NULL
+            ? here_share(placement->here, &placement->hosts, options->np)
+            : placement->share;
     struct network_choice network;
     struct detect_choice launcher;
     char self[PATH_MAX];
@@ -73,7 +106,7 @@ static tutti_status build_command(const struct options *options,
         .self = self,
         .hosts = &placement->hosts,
         .is_slurm = placement->is_slurm,
-        .remote_agent = placement->agent[0] == '\0' ? NULL : placement->agent,
+        .share = &share,
         .is_step = detect_step(environment),
         .is_root = geteuid() == 0,
         .network = &network,
@@ -91,6 +124,9 @@ static tutti_status build_command(const struct options *options,
     facts.is_here = network_is_here(&placement->hosts);
     if (status == TUTTI_OK) {
         facts.ranks = launcher.ranks;
+        status = launcher.launcher == &launcher_own ? check_own(options, &facts) : TUTTI_OK;
+    }
+    if (status == TUTTI_OK) {
         status = network_choose(&placement->hosts, options->nic, &network);
     }
     if (status == TUTTI_OK) {
@@ -144,7 +180,10 @@ static tutti_status check_program(const struct options *options,
     tutti_status status = program_find(options->program[0],
             environment_get(environment, "PATH"), file, sizeof file);
 
-    if (status == TUTTI_OK || network_is_here(&placement->hosts)) {
+    if (status == TUTTI_OK || placement->share.is_set) {
+        return TUTTI_OK; /* else the supervisors tell the first host */
+    }
+    if (network_is_here(&placement->hosts)) {
         return status;
     }
     (void)fprintf(stderr,

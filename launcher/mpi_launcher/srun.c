@@ -6,7 +6,7 @@
  *       hosts in order. Hosts with different numbers of ranks are listed once per rank.
  *   --overcommit      there are more ranks than CPUs in the allocation
  *   --mpi             how the program's MPI finds its fellows: Open MPI by PMIx, MPICH and
- *                     Intel MPI by PMI-2. Without it ranks may be "0 of 1" each.
+ *                     Intel MPI by PMI-2. Without it ranks may be "0 of 1" each. none: without MPI
  *   --cpu-bind=none   the supervisor binds, and its parent's mask would be in its way
  *   --kill-on-bad-exit  0 with supervisors: one that is lost must not have the others killed
  *                     before these could tell why. 1 without: nobody else ends them.
@@ -110,9 +110,12 @@ static const char *mpi_plugin(enum mpi_kind ranks)
         return "pmi2";
     case MPI_KIND_AUTO:
     case MPI_KIND_SRUN:
+    case MPI_KIND_LOCAL:
+    case MPI_KIND_SSH:
+    case MPI_KIND_HERE:
         break;
     }
-    return NULL;
+    return "none"; /* supervisors connect the ranks */
 }
 
 /* srun hands its environment on to the ranks, so only values are added to it. */
@@ -136,12 +139,9 @@ static void build(const struct options *options, const struct launch_facts *fact
         struct launch_command *command)
 {
     struct arguments *words = &command->words;
-    const char *plugin = mpi_plugin(facts->ranks);
 
     add_hosts(options, facts, words);
-    if (plugin != NULL) {
-        arguments_add_format(words, "--mpi=%s", plugin);
-    }
+    arguments_add_format(words, "--mpi=%s", mpi_plugin(facts->ranks));
     if (options->bind != BIND_MPI) {
         arguments_add(words, "--cpu-bind=none");
     }

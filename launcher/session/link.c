@@ -103,6 +103,13 @@ static const struct field fields[] = {
     FIELD(METRICS, U64, metrics.bytes, 0, 0),
     FIELD(METRICS, U64, metrics.wait_ns, 0, 0),
     FIELD(METRICS, U64, metrics.lead_ns, 0, 0),
+    FIELD(GIVE, BOOL, give.is_withdrawn, 0, 1),
+    FIELD(GIVE, TEXT, give.bytes, 0, LINK_LINES_MAX),
+    FIELD(MORE, U64, more, 0, 0),
+    FIELD(PART, U64, part.total, 0, 0),
+    FIELD(PART, U64, part.offset, 0, 0),
+    FIELD(PART, TEXT, part.bytes, 0, LINK_LINES_MAX),
+    FIELD(UNMET, TEXT, unmet, 0, LINK_TEXT_MAX),
 };
 
 enum {
@@ -229,7 +236,7 @@ tutti_status link_read(const struct frame *frame, struct link_message *message)
 {
     struct wire_reader in;
 
-    if (frame->type < FRAME_OWN || frame->type > LINK_METRICS) {
+    if (frame->type < FRAME_OWN || frame->type > LINK_UNMET) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "a message of unknown type %u over the link", frame->type);
     }

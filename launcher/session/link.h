@@ -19,6 +19,10 @@
  *     RECORDING ---------------------->        in parts (observe/recorder.h): when asked, after a
  *                                              stall, and when the program or the job fails
  *     METRICS ------------------------>        every second, where WELCOME asks for it
+ *     GIVE --------------------------->        bytes for all ranks that start (boot/session.h)
+ *        <-------------------------  PART      those of all ranks, once they have come
+ *     MORE --------------------------->        the next part; before: who is missing?
+ *        <-------------------------  UNMET     they will not come, or have not yet
  *     EXITED ------------------------->        how the program ended
  *        <-----------------------  SUSPICION   which host is silent: to the library
  *        <-------------------------  NOTICE    of an elastic job: the ranks are to leave
@@ -70,7 +74,11 @@ enum link_type {
     LINK_LOOK,
     LINK_RECORDING,
     LINK_TIMELINE,
-    LINK_METRICS
+    LINK_METRICS,
+    LINK_GIVE,
+    LINK_MORE,
+    LINK_PART,
+    LINK_UNMET
 };
 
 /** Text inside a received message, not terminated; borrowed from its bytes. */
@@ -179,6 +187,19 @@ struct link_exited {
     uint64_t committed; /* newest commit of its elastic job (elastic/control.h); 0  */
 };
 
+/** What a rank gives to all that start with it. */
+struct link_give {
+    bool is_withdrawn; /* its process has ended: what it gave does not count */
+    struct link_text bytes;
+};
+
+/** A part of what all ranks have given, in their order. */
+struct link_part {
+    uint64_t total; /* bytes of the whole     */
+    uint64_t offset; /* of these bytes in it   */
+    struct link_text bytes;
+};
+
 /** Why the job failed, for survivors; posted to the library (base/failure_page.h). */
 struct link_failure {
     int rank; /* -1: no rank's fault */
@@ -211,6 +232,10 @@ struct link_message {
         struct link_recording recording;
         uint32_t timeline; /* recorder_header.timeline_asked */
         struct link_metrics metrics;
+        struct link_give give;
+        uint64_t more; /* offset of the next part */
+        struct link_part part;
+        struct link_text unmet; /* which ranks are missing, in words */
     };
 };
 

@@ -22,7 +22,7 @@
 #include "launcher/session/session.h"
 
 enum {
-    MEET_VERSION = 7 /* of all that is said over sessions */
+    MEET_VERSION = 8 /* of all that is said over sessions */
 };
 
 /** Types of frames; those of a protocol begin with FRAME_OWN. */

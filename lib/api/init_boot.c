@@ -11,14 +11,15 @@
 #include "base/error.h"
 #include "boot/boot.h"
 #include "boot/pmi.h"
+#include "boot/session.h"
 #include "boot/torchrun.h"
 
 /* ------------------------------------------------------------------ what is found */
 
 tutti_status init_boot_find(struct boot *boot)
 {
-    static tutti_status (*const open[])(struct boot * boot) = { boot_torchrun_open,
-        boot_pmi2_open, boot_pmix_open };
+    static tutti_status (*const open[])(struct boot * boot) = { boot_session_open,
+        boot_torchrun_open, boot_pmi2_open, boot_pmix_open };
     tutti_status status = TUTTI_AGAIN;
 
     for (size_t i = 0; i < sizeof open / sizeof open[0] && status == TUTTI_AGAIN; i++) {

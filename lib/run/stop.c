@@ -275,6 +275,7 @@ tutti_status context_finalize(struct tutti *t)
         if (!failure_page_is_posted(&t->failure.page)) { /* which all ranks have */
             driver_wait(t, farewell_is_said, t, clock_ns() + FAREWELL_NS);
         }
+        status = context_check(t); /* what is lost meanwhile is not why */
     }
     driver_leave(t);
     return end_context(t, status);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "launcher/join/join_message.h"
+#include "launcher/here/message.h"
 #include "launcher/session/link.h"
 
 static const char secret[] = "a secret that the stranger does not know";
@@ -22,7 +22,7 @@ static void take_caller(struct session *session)
 
     REQUIRE(meet_challenge(session));
     while (session_next(session, &frame) > 0) {
-        REQUIRE(!meet_take_hello(session, &join_protocol, &frame, &hello));
+        REQUIRE(!meet_take_hello(session, &here_protocol, &frame, &hello));
     }
 }
 
@@ -32,34 +32,35 @@ static void call(struct session *session)
     struct frame frame;
 
     if (meet_wait(session, 1) == MEET_OK) {
-        REQUIRE(meet_join(session, &join_protocol, "body", 4, 1, &frame) != MEET_OK);
+        REQUIRE(meet_join(session, &here_protocol, "body", 4, 1, &frame) != MEET_OK);
     }
 }
 
 /* It is one of those that have met, of a protocol without a seal. */
 static void take_friend(struct session *session)
 {
-    struct join_message message;
-    int got = 1;
+    struct here_start start;
+    struct here_end end;
+    struct frame frame;
 
-    for (int i = 0; i < 64 && got > 0; i++) {
-        got = join_next(session, &message);
-        REQUIRE(got <= 0 || message.len == 0 || message.bytes != NULL);
+    for (int i = 0; i < 64 && session_next(session, &frame) > 0; i++) {
+        REQUIRE(!here_get_start(&frame, &start) ||
+                start.first + start.count <= start.size);
+        REQUIRE(!here_get_end(&frame, &end) || strlen(end.text) < sizeof end.text);
     }
 }
 
 static void take_texts(struct fuzz_input *input)
 {
-    char texts[JOIN_HELLO_TEXTS_MAX];
-    struct join_hello hello;
+    struct here_hello hello;
     struct link_address address;
     char again[LINK_JOIN_MAX];
     struct wire_reader in;
     char *text;
 
     wire_reader_init(&in, input->data, input->size);
-    if (join_get_hello(&in, &hello, texts)) {
-        REQUIRE(strlen(hello.key) + strlen(hello.name) < sizeof texts);
+    if (here_get_hello(&in, &hello)) {
+        REQUIRE(hello.slots > 0);
     }
     text = fuzz_text(input);
     if (link_address_parse(&address, text) == TUTTI_OK) {

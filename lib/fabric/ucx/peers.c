@@ -201,8 +201,10 @@ tutti_status peers_error(const struct ucx *ucx, int rank, ucs_status_t code)
                 "both hosts?",
                 rank);
     }
-    return error_set(TUTTI_ERR_MPI, "rank %d %s (UCX: %s)", rank,
-            peer->has_left ? "has left the job" : "is gone: its connection has ended",
+    return error_set(TUTTI_ERR_MPI, "rank %d is gone: %s (UCX: %s)", rank,
+            atomic_load_explicit(&peer->process.has_ended, memory_order_relaxed)
+                    ? "its process has ended"
+                    : "its connection has ended",
             ucs_status_string(code));
 }
 

@@ -56,7 +56,7 @@ enum request_state {
 struct ucx_request {
     void *handle; /* UCX's, while it is open */
     int state; /* enum request_state */
-    int from; /* of a receive that is done */
+    int peer; /* the sender of a receive that is done; the receiver of a send */
     size_t bytes; /* likewise */
     ucs_status_t status; /* of one that is done */
 };
@@ -100,7 +100,7 @@ static void received(
 
     request->state = status == UCS_ERR_CANCELED ? REQUEST_FREE : REQUEST_DONE;
     request->status = status;
-    request->from = (int)(info->sender_tag >> RANK_SHIFT);
+    request->peer = (int)(info->sender_tag >> RANK_SHIFT);
     request->bytes = info->length;
     ucp_request_free(handle);
 }
@@ -126,6 +126,7 @@ static tutti_status post_send(struct ucx *ucx, int to, int channel, int tag,
         return status;
     }
     request->state = REQUEST_OPEN;
+    request->peer = to;
     made = ucp_tag_send_nbx(ucx->peers[to].endpoint, buffer, bytes,
             tag_of(ucx->rank, channel, tag), &param);
     if (UCS_PTR_IS_ERR(made)) {
@@ -166,12 +167,23 @@ static tutti_status post_receive(struct ucx *ucx, int from, int channel, int tag
     return TUTTI_OK;
 }
 
+/*
+ * Who has said goodbye wants nothing more. It may have left because the job has failed, and this
+ * rank shall hear why from those that it told, and not fail here first.
+ */
 static tutti_status ucx_send(void *state, enum fabric_channel channel, int to, int tag,
         const void *buffer, size_t bytes, void *requests, int index)
 {
+    const struct ucx *ucx = state;
+    struct ucx_request *request = &((struct ucx_request *)requests)[index];
+
     assert(tag >= 0 && tag <= FABRIC_TAG_MAX && bytes <= FABRIC_MESSAGE_MAX);
-    return post_send(state, to, (int)channel, tag, buffer, bytes,
-            &((struct ucx_request *)requests)[index]);
+    if (ucx->peers[to].has_left) {
+        request->state = REQUEST_DONE;
+        request->status = UCS_OK;
+        return TUTTI_OK;
+    }
+    return post_send(state, to, (int)channel, tag, buffer, bytes, request);
 }
 
 static tutti_status ucx_receive(void *state, enum fabric_channel channel, int from,
@@ -219,8 +231,8 @@ static tutti_status hear_goodbyes(struct ucx *ucx)
     tutti_status status = TUTTI_OK;
 
     while (status == TUTTI_OK && goodbye->state != REQUEST_OPEN) {
-        if (goodbye->state == REQUEST_DONE && goodbye->from < ucx->size) {
-            peers_leave(ucx, goodbye->from);
+        if (goodbye->state == REQUEST_DONE && goodbye->peer < ucx->size) {
+            peers_leave(ucx, goodbye->peer);
         }
         status = post_receive(ucx, FABRIC_ANY, CHANNEL_GOODBYE, 0, NULL, 0, goodbye);
     }
@@ -246,13 +258,20 @@ static tutti_status move(struct ucx *ucx)
     return status == TUTTI_OK ? peers_check(ucx) : status;
 }
 
-static tutti_status take(struct ucx_request *request)
+/* Likewise for what was under way to a rank that has said goodbye since. */
+static tutti_status take(struct ucx *ucx, struct ucx_request *request)
 {
+    tutti_status status = TUTTI_OK;
+
     request->state = REQUEST_FREE;
-    return request->status == UCS_OK
-            ? TUTTI_OK
-            : error_set(TUTTI_ERR_MPI, "UCX could not move a message: %s",
-                      ucs_status_string(request->status));
+    if (request->status == UCS_OK) {
+        return TUTTI_OK;
+    }
+    status = progress(ucx, PROGRESS_ALL);
+    if (status != TUTTI_OK || ucx->peers[request->peer].has_left) {
+        return status;
+    }
+    return peers_error(ucx, request->peer, request->status);
 }
 
 static tutti_status ucx_poll(void *state, void *requests, int receives, int count,
@@ -266,7 +285,7 @@ static tutti_status ucx_poll(void *state, void *requests, int receives, int coun
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
         if (all[i].state == REQUEST_DONE) {
             done[(*done_count)++] = i;
-            status = take(&all[i]);
+            status = take(state, &all[i]);
         }
     }
     return status;
@@ -285,10 +304,10 @@ static tutti_status ucx_test(
         return status == TUTTI_OK ? TUTTI_AGAIN : status;
     }
     if (arrival != NULL) {
-        *arrival = (struct fabric_arrival){ .from = request->from,
+        *arrival = (struct fabric_arrival){ .from = request->peer,
             .bytes = request->bytes };
     }
-    return request->state == REQUEST_DONE ? take(request) : TUTTI_OK;
+    return request->state == REQUEST_DONE ? take(state, request) : TUTTI_OK;
 }
 
 /* ----------------------------------------------------------------------- sleeping */

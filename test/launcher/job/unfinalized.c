@@ -14,6 +14,7 @@ int main(int argc, char **argv)
     tutti *t;
 
     rank = rank != NULL ? rank : getenv("PMI_RANK");
+    rank = rank != NULL ? rank : getenv("RANK"); /* without an MPI */
     if (argc > 1 && rank != NULL && strcmp(rank, argv[1]) == 0) {
         return 0;
     }

@@ -258,23 +258,28 @@ UNIT_CASES(test_ranks_of_each_starter, "ranks")
             rank.local_size);
 }
 
-UNIT_TEST(test_horovod_is_told_what_is_known)
+UNIT_TEST(test_programs_are_told_what_is_known)
 {
     static const char *const outer[] = { "HOROVOD_CONTROLLER=mpi", "HOROVOD_RANK=9",
         NULL };
-    const struct rank_place rank = {
+    struct rank_place rank = {
         .rank = 3, .size = 8, .local_rank = 0, .local_size = -1
     };
     struct arguments list = { .items = NULL };
 
-    rank_export_horovod(&rank, &list);
+    rank_export(&rank, &list);
     assert_null(list.items);
     (void)words_set(&list, outer);
-    rank_export_horovod(&rank, &list);
+    rank_export(&rank, &list);
     assert_string_equal(environment_get(list.items, "HOROVOD_RANK"), "3");
     assert_string_equal(environment_get(list.items, "HOROVOD_SIZE"), "8");
     assert_string_equal(environment_get(list.items, "HOROVOD_LOCAL_RANK"), "0");
     assert_null(environment_get(list.items, "HOROVOD_LOCAL_SIZE"));
+    assert_null(environment_get(list.items, "RANK"));
+    rank.is_own = true;
+    rank_export(&rank, &list);
+    assert_string_equal(environment_get(list.items, "RANK"), "3");
+    assert_string_equal(environment_get(list.items, "LOCAL_RANK"), "0");
     arguments_fini(&list);
 }
 

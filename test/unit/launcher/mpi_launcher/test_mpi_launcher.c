@@ -23,6 +23,7 @@ static const struct {
     { "mpich", MPI_KIND_MPICH, &launcher_mpich },
     { "intel", MPI_KIND_INTEL, &launcher_intel },
     { "srun", MPI_KIND_SRUN, &launcher_srun },
+    { "own", MPI_KIND_LOCAL, &launcher_own },
 };
 
 enum {
@@ -65,7 +66,7 @@ struct made {
     struct options options;
     struct launch_facts facts;
     struct launch_command command;
-    char agent[32];
+    struct share share;
 };
 
 static const struct network_choice no_network = { .is_asked = false };
@@ -88,9 +89,10 @@ static void read_fact(struct made *made, const char *fact)
     if (value_of(fact, "ranks") != NULL) {
         facts->ranks = launchers[index_of(value_of(fact, "ranks"))].kind;
     }
-    if (value_of(fact, "agent") != NULL) {
-        (void)snprintf(made->agent, sizeof made->agent, "%s", value_of(fact, "agent"));
-        facts->remote_agent = made->agent;
+    if (value_of(fact, "share") != NULL) { /* two digits: first and count */
+        made->share = (struct share){ .is_set = true,
+            .first = value_of(fact, "share")[0] - '0',
+            .count = value_of(fact, "share")[1] - '0' };
     }
 }
 
@@ -105,6 +107,7 @@ static void make(struct made *made, const char *facts, const char *environment,
     made->facts = (struct launch_facts){ .path = "RUN",
         .self = "/opt/tuttirun",
         .network = &no_network,
+        .share = &made->share,
         .environment = none };
     for (words = cases_words(facts); *words != NULL; words++) {
         read_fact(made, *words);

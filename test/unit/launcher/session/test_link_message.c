@@ -77,6 +77,11 @@ static const struct link_message messages[] = {
                     .bytes = 3,
                     .wait_ns = 4,
                     .lead_ns = UINT64_MAX } },
+    { .type = LINK_GIVE, .give = { .is_withdrawn = true, .bytes = TEXT("mine") } },
+    { .type = LINK_MORE, .more = 5 },
+    { .type = LINK_PART,
+            .part = { .total = 7, .offset = 5, .bytes = TEXT("part") } },
+    { .type = LINK_UNMET, .unmet = TEXT("rank 1 has not started") },
 };
 
 enum {
@@ -105,6 +110,10 @@ static const char *const bodies[MESSAGES] = {
     "03000000",
     "0100000000000000020000000000000003000000000000000400000000000000"
     "ffffffffffffffff",
+    "01046d696e65",
+    "0500000000000000",
+    "070000000000000005000000000000000470617274",
+    "1672616e6b203120686173206e6f742073746172746564",
 };
 
 /* What was written is as it must be, and what was read is written as it was. */
@@ -176,7 +185,7 @@ UNIT_TEST(test_values_out_of_range_are_refused)
         { .type = LINK_EXITED, .exited = { .ending = LINK_ENDED_EXIT, .value = 256 } },
         /* They have met. */
         { .type = LINK_HELLO },
-        { .type = LINK_METRICS + 1 },
+        { .type = LINK_UNMET + 1 },
     };
     struct link_message got;
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "launcher/arguments.h"
-#include "launcher/join/join.h"
+#include "launcher/here/here.h"
 #include "launcher/session/loop.h"
 
 enum {
@@ -102,9 +102,8 @@ tutti_status join_secret_read(const struct options *options, char *const *enviro
     }
     if (!options->join_trusted_network) {
         return error_set(TUTTI_ERR_INVALID,
-                "hosts that join run what the first host says, and without a secret "
-                "anybody on the network could be that: give all of them one file with "
-                "--join-secret-file, or one " JOIN_SECRET_VARIABLE
+                "without a secret anybody on the network could be a host of the job: give "
+                "all hosts one file with --join-secret-file, or one " JOIN_SECRET_VARIABLE
                 ", or say --join-trusted-network if nobody else is on it");
     }
     return TUTTI_OK;

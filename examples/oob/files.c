@@ -1,0 +1,82 @@
+/*
+ * Ranks that meet in a directory which all of them see, without MPI and without a launcher.
+ *
+ *   files RANK SIZE DIRECTORY    once for each rank, on any hosts; a new directory each time
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <tutti/tutti.h>
+
+struct meeting {
+    int rank, size;
+    const char *directory;
+    int round; /* allgathers so far */
+};
+
+/** Reads another rank's file when it is there; false: it has not come for a minute. */
+static int read_file(const char *path, void *bytes, size_t count)
+{
+    const struct timespec moment = { .tv_nsec = 1000000 };
+
+    for (int tries = 0; tries < 60000; tries++) {
+        FILE *file = fopen(path, "rb");
+
+        if (file != NULL) {
+            const size_t got = fread(bytes, 1, count, file);
+
+            (void)fclose(file);
+            return got == count;
+        }
+        (void)nanosleep(&moment, NULL);
+    }
+    return 0;
+}
+
+/** Each rank writes a file and reads those of all; a file is whole when it has its name. */
+static int allgather(void *user, const void *mine, void *all, size_t bytes)
+{
+    struct meeting *m = user;
+    char path[4096], unfinished[4096];
+    FILE *file;
+
+    m->round++;
+    (void)snprintf(path, sizeof path, "%s/%d.%d", m->directory, m->round, m->rank);
+    (void)snprintf(unfinished, sizeof unfinished, "%s/new.%d", m->directory, m->rank);
+    file = fopen(unfinished, "wb");
+    if (file == NULL || fwrite(mine, 1, bytes, file) != bytes || fclose(file) != 0 ||
+            rename(unfinished, path) != 0) {
+        return 1;
+    }
+    for (int r = 0; r < m->size; r++) {
+        (void)snprintf(path, sizeof path, "%s/%d.%d", m->directory, m->round, r);
+        if (!read_file(path, (char *)all + (size_t)r * bytes, bytes)) {
+            (void)fprintf(stderr, "rank %d: rank %d has not come\n", m->rank, r);
+            return 2;
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct meeting m = { .directory = argc > 3 ? argv[3] : "." };
+    tutti *t;
+    float value;
+
+    m.rank = argc > 3 ? atoi(argv[1]) : 0;
+    m.size = argc > 3 ? atoi(argv[2]) : 1;
+    if (tutti_init_oob(&t, m.rank, m.size, allgather, &m, NULL) != TUTTI_OK) {
+        (void)fprintf(stderr, "%s\n", tutti_last_error());
+        return 1;
+    }
+    value = (float)m.rank;
+    if (tutti_allreduce(t, "value", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
+                NULL) != TUTTI_OK) {
+        (void)fprintf(stderr, "%s\n", tutti_last_error());
+        return 1;
+    }
+    printf("rank %d of %d: the ranks add up to %g\n", m.rank, m.size, (double)value);
+    return tutti_finalize(t) == TUTTI_OK ? 0 : 1;
+}
