@@ -1,5 +1,3 @@
-#include "launcher/here/here.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "launcher/bind/pci.h"
+#include "launcher/here/here.h"
 #include "launcher/here/message.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_launcher.h"
@@ -80,8 +79,8 @@ static const char *check_hello(const struct here *here, const struct meet_hello 
 }
 
 /* Without a name a host is called by its address; ours is where the first of the others found us. */
-static void name_by_address(struct node *node,
-        int (*get)(int, struct sockaddr *, socklen_t *), int fd)
+static void name_by_address(
+        struct node *node, int (*get)(int, struct sockaddr *, socklen_t *), int fd)
 {
     struct sockaddr_storage address = { 0 };
     socklen_t len = sizeof address;
@@ -195,14 +194,14 @@ static tutti_status add_hosts(
     for (int i = 0; i < here->place.nodes; i++) {
         const struct node *node = &here->nodes[i];
         const bool is_six = strchr(node->name, ':') != NULL;
-        const int slots =
-                i == here->place.index ? pci_slots_here() : (int)node->slots;
+        const int slots = i == here->place.index ? pci_slots_here() : (int)node->slots;
         char name[HOST_NAME_LIMIT + 2];
         const char *reason;
 
         (void)snprintf(name, sizeof name, "%s%s%s", is_six ? "[" : "", node->name,
                 is_six ? "]" : "");
-        reason = host_list_add(hosts, name, slots_per_host > 0 ? slots_per_host : slots);
+        reason =
+                host_list_add(hosts, name, slots_per_host > 0 ? slots_per_host : slots);
         if (reason != NULL || hosts->count != (size_t)i + 1) {
             return error_set(TUTTI_ERR_INVALID, "host %s that joined: %s", node->name,
                     reason == NULL ? "another one has the same address" : reason);
@@ -245,8 +244,8 @@ static struct here *make(const struct placement *placement)
     for (int i = 0; i < count; i++) {
         nodes[i].session.fd = -1;
         if ((size_t)i < hosts->count) {
-            (void)snprintf(nodes[i].name, sizeof nodes[i].name, "%s",
-                    hosts->hosts[i].name);
+            (void)snprintf(
+                    nodes[i].name, sizeof nodes[i].name, "%s", hosts->hosts[i].name);
         }
     }
     *here = (struct here){ .place = placement->join, .nodes = nodes, .loop.epoll = -1 };
@@ -283,8 +282,8 @@ tutti_status here_gather(const struct options *options, struct placement *placem
 /* ---------------------------------------------------------------- the job */
 
 /* The share of a node; none where it is not among the hosts. */
-static struct share share_of(const struct node *node, const struct host_list *hosts,
-        const int *counts)
+static struct share share_of(
+        const struct node *node, const struct host_list *hosts, const int *counts)
 {
     struct share share = { .is_set = true };
 
@@ -335,7 +334,8 @@ tutti_status here_start(struct here *here, const struct host_list *hosts, int ra
     int *counts = mem_calloc(hosts->count + 1, sizeof *counts);
     struct here_start start = { .size = (uint32_t)ranks, .port = (uint32_t)port };
     tutti_status status = counts == NULL
-            ? error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", hosts->count)
+            ? error_set(
+                      TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", hosts->count)
             : TUTTI_OK;
 
     memcpy(start.nonce, nonce, sizeof start.nonce);

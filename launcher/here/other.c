@@ -220,9 +220,9 @@ static tutti_status start_ranks(struct host_job *job, const struct here_start *s
     tutti_status status = make_join(job, start, join);
 
     options.np = (int)start->size;
-    placement.share = (struct share){ .is_set = true,
-        .first = (int)start->first,
-        .count = (int)start->count };
+    placement.share = (struct share){
+        .is_set = true, .first = (int)start->first, .count = (int)start->count
+    };
     if (status == TUTTI_OK) {
         status = launch_prepare(&options, &placement, job->environment, &command);
     }

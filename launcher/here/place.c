@@ -27,12 +27,13 @@ static tutti_status find_ourselves(struct placement *placement)
                 "give them names that lead to their addresses",
                 placement->source, hosts->hosts[0].name);
     }
-    placement->join = (struct join_place){ .nodes = (int)hosts->count,
-        .index = (int)index };
+    placement->join =
+            (struct join_place){ .nodes = (int)hosts->count, .index = (int)index };
     placement->waits = index > 0;
     (void)snprintf(placement->join.first, sizeof placement->join.first, "%s",
             hosts->hosts[0].name);
-    (void)snprintf(placement->own, sizeof placement->own, "%s", hosts->hosts[index].name);
+    (void)snprintf(
+            placement->own, sizeof placement->own, "%s", hosts->hosts[index].name);
     return TUTTI_OK;
 }
 

@@ -15,7 +15,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
-#include "launcher/job/exchange.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
 
@@ -97,7 +96,6 @@ void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
     session_lose(&link->session);
     if (link->rank >= 0 && !link->has_exited) {
         ranks_lose(&job->ranks, link->rank, end, when, detail);
-        exchange_note_end(job);
         flow_suspect(job);
     }
 }

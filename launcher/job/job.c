@@ -460,6 +460,7 @@ static void job_loop(struct job *job)
         }
         beats_step(job);
         supervisor_events_resume(job);
+        exchange_step(job);
         recordings_step(job);
         top_step(job);
         flow_step(job);

@@ -151,7 +151,6 @@ static void take_exited(
     if (job->notice != 0) {
         ranks_note_leaving(&job->ranks, link->rank);
     }
-    exchange_note_end(job);
     flow_suspect(job);
 }
 

@@ -37,7 +37,8 @@ static tutti_status check_linked(const struct options *options,
     }
     if (choice->launcher == &launcher_own) {
         return error_set(TUTTI_ERR_INVALID,
-                "%s is linked to %s (%s), but would be started without an MPI, and to its "
+                "%s is linked to %s (%s), but would be started without an MPI, and to "
+                "its "
                 "MPI every rank would be rank 0 of 1; choose another --engine, or "
                 "--any-mpi to start it all the same",
                 options->program[0],
@@ -124,7 +125,8 @@ static tutti_status build_command(const struct options *options,
     facts.is_here = network_is_here(&placement->hosts);
     if (status == TUTTI_OK) {
         facts.ranks = launcher.ranks;
-        status = launcher.launcher == &launcher_own ? check_own(options, &facts) : TUTTI_OK;
+        status = launcher.launcher == &launcher_own ? check_own(options, &facts)
+                                                    : TUTTI_OK;
     }
     if (status == TUTTI_OK) {
         status = network_choose(&placement->hosts, options->nic, &network);

@@ -79,8 +79,7 @@ static const struct link_message messages[] = {
                     .lead_ns = UINT64_MAX } },
     { .type = LINK_GIVE, .give = { .is_withdrawn = true, .bytes = TEXT("mine") } },
     { .type = LINK_MORE, .more = 5 },
-    { .type = LINK_PART,
-            .part = { .total = 7, .offset = 5, .bytes = TEXT("part") } },
+    { .type = LINK_PART, .part = { .total = 7, .offset = 5, .bytes = TEXT("part") } },
     { .type = LINK_UNMET, .unmet = TEXT("rank 1 has not started") },
 };
 
