@@ -23,7 +23,8 @@ static tutti_status check_alone(bool is_wanted)
     }
     return launched <= 1 ? TUTTI_OK
                          : error_set(TUTTI_ERR_UNSUPPORTED,
-                                   "%s=%d, but tutti cannot join these ranks: %s",
+                                   "%s=%d, but tutti cannot join these ranks: %s; "
+                                   "tutti-info prints what is there",
                                    variable, launched, choice.why);
 }
 
