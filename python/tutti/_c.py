@@ -25,6 +25,8 @@ FOREVER = 2**63 - 1
 
 # void callback(void *user, tutti_status status, const char *message)
 Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+# int allgather(void *user, const void *mine, void *all, size_t bytes)
+Allgather = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
 
 
 class Options(ctypes.Structure):
@@ -116,6 +118,7 @@ for _result, *_arguments, _names in (
     (c_int, c_void_p, c_char_p, c_char_p, "config_set"),
     (c_int, _pp, c_void_p, "init"),
     (c_int, _pp, POINTER(c_int), c_int, c_void_p, "init_ranks"),
+    (c_int, _pp, c_int, c_int, Allgather, c_void_p, c_void_p, "init_oob"),
     (c_int, "mpi_hold mpi_release"),
     (c_int, _t, "finalize rank size local_rank local_size node node_count group_begin group_end timeline_stop"),
     (c_int, _t, c_char_p, "abort timeline_start"),

@@ -1,4 +1,4 @@
-"""Extensions of frameworks in C++: compiled where they are first needed, and kept in ~/.cache/tutti."""
+"""Extensions of frameworks in C++: those that the wheel holds; others are compiled when first needed, and kept in ~/.cache/tutti."""
 
 from __future__ import annotations
 
@@ -29,15 +29,19 @@ def _folder() -> str:
 
 
 def compiled(source: str, version: str, parts: Callable[[], Tuple[List[str], List[str], List[str]]], needs: str) -> str:
-    """The path of the compiled source; one process of a machine compiles, the others wait for it.
+    """The path of the compiled source; where the wheel has none, one process of a machine compiles, the others wait for it.
 
     version: of what else it depends on. parts: returns options, folders of headers besides tutti's, and libraries. needs: what the
     ImportError says when it cannot be compiled. $CXX may name another compiler than g++, CPATH more folders.
     """
-    with open(source, "rb") as file:
-        made_of = file.read() + f"{version} {_c.VERSION}".encode()
+    with open(source, "rb") as text:
+        made_of = text.read() + f"{version} {_c.VERSION}".encode()
     name = os.path.splitext(os.path.basename(source))[0]
-    path = os.path.join(_folder(), f"{name}-{hashlib.sha256(made_of).hexdigest()[:16]}.so")
+    file = f"{name}-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+    path = os.path.join(_HERE, "compiled", file)  # script/wheel puts it there
+    if os.path.exists(path):
+        return path
+    path = os.path.join(_folder(), file)
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import enum
 import functools
 import sys
@@ -214,16 +215,40 @@ def _grouped(method: Callable[..., Request]) -> Callable[..., RequestGroup]:
     return call
 
 
+def _init_oob(handle: c_void_p, rank: int, size: int, allgather: Callable, config: c_void_p) -> None:
+    raised: List[BaseException] = []
+
+    def call(_user: Any, mine: int, everybody: int, count: int) -> int:
+        try:
+            parts = allgather(ctypes.string_at(mine, count))
+            if [len(part) for part in parts] != [count] * size:
+                raise ValueError(f"the allgather of oob returned {[len(part) for part in parts]} bytes, not {size} times {count}")
+            ctypes.memmove(everybody, b"".join(parts), count * size)
+        except BaseException as error:  # it may not pass through C
+            raised.append(error)
+        return len(raised)
+
+    status = _lib.tutti_init_oob(byref(handle), rank, size, _c.Allgather(call), None, config)
+    if raised:
+        raise raised[0]
+    _check(status)
+
+
 class Context:
-    """This process's rank in the job that tuttirun, mpirun or srun started.
+    """This process's rank in the job that tuttirun, torchrun, mpirun or srun started.
 
     ranks: None, or some ranks of the job: they make a context of their own, in which they are
-    numbered in this order; the others take no part.
+    numbered in this order; the others take no part. This needs an MPI.
+    oob: None, or what tutti_init_oob() needs where nobody else knows who is there: this rank, how many
+    there are, and an allgather, which is called with bytes and returns those of all ranks.
     parameters: those of the C library, such as ``stall_warning_s=30``; they win over the
     environment. Collective over the ranks. A context manager: leaving the block closes it.
     """
 
-    def __init__(self, ranks: Optional[Sequence[int]] = None, **parameters: Any):
+    def __init__(
+        self, ranks: Optional[Sequence[int]] = None, *,
+        oob: Optional[Tuple[int, int, Callable[[bytes], Sequence[bytes]]]] = None, **parameters: Any,
+    ):
         config, handle = c_void_p(), c_void_p()
         self._handle: Optional[c_void_p] = None
         self._watcher: Optional[Watcher] = None
@@ -241,7 +266,9 @@ class Context:
             for name, value in parameters.items():
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 _check(_lib.tutti_config_set(config, name.encode(), text.encode()))
-            if ranks is None:
+            if oob is not None:
+                _init_oob(handle, *oob, config)
+            elif ranks is None:
                 _check(_lib.tutti_init(byref(handle), config))
             else:
                 _check(_lib.tutti_init_ranks(

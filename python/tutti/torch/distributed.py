@@ -3,18 +3,19 @@
     import tutti.torch.distributed
     torch.distributed.init_process_group("tutti")
 
-Start the script with tuttirun or mpirun: the ranks are those of MPI. Importing is collective: it joins the
+Start the script with torchrun, tuttirun or mpirun. Importing is collective but under torchrun: it joins the
 job, and sets those of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT that are
-not set. The first import with a version of torch compiles the backend, which is kept in ~/.cache/tutti.
+not set. The wheel holds the backend compiled for some versions of torch; for another one the first import
+compiles it, and keeps it in ~/.cache/tutti.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
+import itertools
 import os
 import socket
-import sys
 import sysconfig
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -23,6 +24,7 @@ import torch.distributed as dist
 
 from tutti._compile import compiled
 from tutti.context import Context
+from tutti.errors import MpiError
 
 _job: Optional[Context] = None  # of all ranks
 _contexts: Dict[Tuple[int, ...], Context] = {}  # of the ranks of groups
@@ -49,8 +51,10 @@ def _parts() -> Tuple[List[str], List[str], List[str]]:
 
 
 def _load() -> Any:
+    # Torches of one version for different GPUs share an ABI, and so do Pythons of one minor version.
+    binary = f"{torch.__version__.split('+')[0]} {torch._C._GLIBCXX_USE_CXX11_ABI} {sysconfig.get_config_var('SOABI')}"
     path = compiled(
-        os.path.join(os.path.dirname(os.path.abspath(__file__)), "distributed.cpp"), f"{torch.__version__} {sys.version}", _parts,
+        os.path.join(os.path.dirname(os.path.abspath(__file__)), "distributed.cpp"), binary, _parts,
         "tutti cannot compile its backend of torch.distributed. It needs g++ (or CXX), the headers of Python (python3-dev), of torch "
         "(libtorch-dev and pybind11-dev, if torch is Debian's) and of tutti (libtutti-dev; CPATH tells where, if not in "
         "/usr/include or /usr/local/include).")
@@ -71,21 +75,40 @@ def _all() -> Context:
     return _job
 
 
-def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """Makes a group, on each of its ranks; torch calls it."""
+def _over(store: Any, rank: int, size: int) -> Context:
+    """A context of the ranks that share a store of torch."""
+    count = itertools.count()
+
+    def allgather(mine: bytes) -> List[bytes]:
+        number = next(count)
+        store.set(f"tutti/{number}/{rank}", mine)
+        return [store.get(f"tutti/{number}/{other}") for other in range(size)]
+
+    return Context(oob=(rank, size, allgather))
+
+
+def _context(store: Any, rank: int, size: int) -> Tuple[Tuple[int, ...], Context]:
+    """The context of a group, and what it is known by."""
     job = _all()
-    if size > job.size:
-        raise RuntimeError(
-            f"the backend tutti cannot make a group of {size} ranks: this process belongs to a job of {job.size}. "
-            "Start the script with tuttirun or mpirun instead of torchrun or torch.multiprocessing")
+    if size > job.size:  # nobody has told tutti of a job, but torch knows one: torch.multiprocessing
+        context = _over(store, rank, size)
+        return (-id(context),), context
     store.set(f"tutti/{rank}", str(job.rank))
     ranks = tuple(int(store.get(f"tutti/{other}")) for other in range(size))
-    context = _contexts.get(ranks)
-    if context is None:
-        context = _contexts[ranks] = Context(ranks=ranks)
+    if ranks not in _contexts:
+        try:
+            _contexts[ranks] = Context(ranks=ranks)
+        except MpiError:  # there is none
+            _contexts[ranks] = _over(store, rank, size)
+    return ranks, _contexts[ranks]
+
+
+def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """Makes a group, on each of its ranks; torch calls it."""
+    ranks, context = _context(store, rank, size)
     if not context.has_background:
-        raise RuntimeError("the backend tutti needs tutti's background thread: background_thread=true and an MPI "
-                           "of the level MPI_THREAD_MULTIPLE")
+        raise RuntimeError("the backend tutti needs tutti's background thread: background_thread=true and, over MPI, "
+                           "the level MPI_THREAD_MULTIPLE")
     # Groups of these ranks are numbered alike, whatever has failed here or there; and the rank that has the store may
     # not leave before all have read it.
     mine = torch.tensor([_group_counts.get(ranks, 0)])

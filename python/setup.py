@@ -1,0 +1,119 @@
+"""What pyproject.toml cannot say: CMake builds the library, which goes into the package with the libraries that it needs.
+
+TUTTI_BUILD may name a finished build of CMake, which is taken instead; its prefix may not be /usr.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPONENTS = ("lib", "openmpi", "mpich", "ucx", "bin")  # of the installation
+# Of each system; and what must be that of the system: its MPI, and its drivers of network cards.
+OUTSIDE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so|ld-linux|libmpi|libibverbs|libmlx5|librdmacm")
+carried = []  # files of the system that are in the wheel
+
+
+def run(*command):
+    return subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def cmake_build():
+    if os.environ.get("TUTTI_BUILD"):
+        return os.environ["TUTTI_BUILD"]
+    for step in (), ("--build",):
+        subprocess.run(["cmake", *step, "--preset", "wheel"], check=True, cwd=ROOT)
+    return ROOT / "build" / "wheel"
+
+
+def install(package):
+    """Into a prefix inside of the package: tuttirun and libtutti find what is theirs in the same places as in any other."""
+    build = cmake_build()
+    for folder in "bin", "include", "lib", "share":
+        shutil.rmtree(package / folder, ignore_errors=True)
+    for component in COMPONENTS:
+        run("cmake", "--install", build, "--prefix", package, "--component", component, "--strip")
+    shutil.copytree(ROOT / "include" / "tutti", package / "include" / "tutti")
+    (package / "bin" / "horovodrun").unlink()
+    for folder in "man", "bash-completion":
+        shutil.rmtree(package / "share" / folder, ignore_errors=True)
+    for link in (package / "lib").glob("*.so.*"):  # a wheel has no links: each library has the name that is looked for
+        if link.is_symlink():
+            link.resolve().replace(link)
+
+
+def renamed(name):
+    """A library of the system keeps its own name for the MPI that needs it, too."""
+    return name.replace(".so", "-tutti.so", 1)
+
+
+def carry(package):
+    """Adds the libraries of the system that those here need, and theirs, under names of their own."""
+    lib = package / "lib"
+    files = [path for path in (*lib.rglob("*.so*"), *(package / "bin").iterdir()) if path.is_file()]
+    for plugin in lib.glob("libtutti-ucx.so.*"):
+        ucx = Path(re.search(r"libuct\.so.* => (/\S+)", run("ldd", plugin))[1]).parent / "ucx" / "libuct_ib.so.0"
+        if ucx.exists():  # for InfiniBand; UCX looks for it there, by the ending of its own name
+            (lib / "ucx").mkdir()
+            files.append(Path(shutil.copy(ucx, lib / "ucx")))
+            carried.append(ucx)
+    for file in files:  # which grows
+        options = ["--set-rpath", f"$ORIGIN/{os.path.relpath(lib, file.parent)}"]
+        where = dict(re.findall(r"(\S+) => (/\S+)", run("ldd", file)))
+        for name in run("patchelf", "--print-needed", file).split():
+            if OUTSIDE.match(name) or (lib / name).exists():
+                continue
+            if not (lib / renamed(name)).exists():
+                carried.append(where[name])
+                files.append(Path(shutil.copy(where[name], lib / renamed(name))))
+                run("patchelf", "--set-soname", renamed(name), files[-1])
+            options += ["--replace-needed", name, renamed(name)]
+        run("patchelf", *options, file)
+
+
+def licences(folder):
+    """Puts the licences of tutti and of what is carried into a folder."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "LICENSE", folder)
+    for file in carried:
+        owner = subprocess.run(["dpkg-query", "-S", "*/" + os.path.basename(os.path.realpath(file))], stdout=subprocess.PIPE, text=True).stdout.split(":")[0]
+        text = Path("/usr/share/doc", owner, "copyright")
+        if not owner or not text.exists():
+            raise SystemExit(f"there is no copyright file of the package of {file}, which the wheel carries")
+        shutil.copy(text, folder / f"{owner}.txt")
+
+
+class Build(build_py):
+    def run(self):
+        super().run()
+        package = Path(self.build_lib, "tutti").resolve()
+        install(package)
+        carry(package)
+
+
+class Platform(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+class Wheel(bdist_wheel):
+    def get_tag(self):
+        """For each Python, and each system with a C library as new as that of this one."""
+        glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1].replace(".", "_")
+        return "py3", "none", f"manylinux_{glibc}_{sysconfig.get_platform().split('-', 1)[1].replace('-', '_')}"
+
+    def egg2dist(self, egginfo_path, distinfo_path):
+        super().egg2dist(egginfo_path, distinfo_path)
+        licences(Path(distinfo_path, "licenses"))
+
+
+header = (ROOT / "include" / "tutti" / "tutti.h").read_text()
+setup(version=re.search('TUTTI_VERSION_STRING "(.*)"', header)[1], distclass=Platform,
+      cmdclass={"build_py": Build, "bdist_wheel": Wheel})
