@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/setup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "ops/gpu/backend.h"
@@ -249,6 +250,114 @@ static tutti_status view_all(
     return status;
 }
 
+/* -------------------------------------------------------------------- connecting */
+
+#define CONNECT_NAP_NS 200000
+
+static tutti_status token_take(void *user, const uint8_t *bytes, size_t len)
+{
+    (void)user;
+    (void)bytes;
+    (void)len;
+    return TUTTI_OK; /* a rank's own does not count, but rank 0's */
+}
+
+static tutti_status token_put(void *user, bool is_all, struct wire_writer *out)
+{
+    (void)is_all;
+    wire_put_bytes(out, user, OP_TOKEN_BYTES);
+    return TUTTI_OK;
+}
+
+/* Of rank 0, to all. */
+static tutti_status tell_token(
+        struct context_spec *spec, tutti_status mine, uint8_t token[OP_TOKEN_BYTES])
+{
+    const struct transport_merge merge = {
+        .take = token_take, .put = token_put, .user = token
+    };
+    struct wire_writer result = { 0 };
+    const tutti_status status = setup_meet(spec, mine, &merge, &result);
+
+    if (status == TUTTI_OK && result.len == OP_TOKEN_BYTES) {
+        memcpy(token, result.data, OP_TOKEN_BYTES);
+    }
+    wire_writer_fini(&result);
+    return status;
+}
+
+/* Each of the ranks goes on; an error of one is that of all. */
+static tutti_status connect_turn(struct context_spec *specs, int n,
+        const int *world_ranks, const uint8_t token[OP_TOKEN_BYTES])
+{
+    tutti_status all = TUTTI_OK;
+
+    for (int i = 0; i < n && (all == TUTTI_OK || all == TUTTI_AGAIN); i++) {
+        struct context_spec *spec = &specs[i];
+        const struct op_set world = {
+            .rank = spec->rank, .size = spec->size, .world_ranks = world_ranks
+        };
+        tutti_status status = TUTTI_OK;
+
+        if (!spec->are_connected) {
+            status = gpu_connect(spec->natives[0], &world, token);
+            spec->are_connected = status == TUTTI_OK;
+        }
+        all = status == TUTTI_OK ? all : status;
+    }
+    return all;
+}
+
+static tutti_status connect_all(struct context_spec *specs, int n,
+        const int *world_ranks, const uint8_t token[OP_TOKEN_BYTES])
+{
+    tutti_status status = connect_turn(specs, n, world_ranks, token);
+
+    while (status == TUTTI_AGAIN) {
+        clock_sleep_ns(CONNECT_NAP_NS);
+        status = connect_turn(specs, n, world_ranks, token);
+    }
+    return status;
+}
+
+/* Whether there is anything to do, equal on all ranks. */
+static bool has_to_connect(const struct context_spec *spec, int n)
+{
+    return spec->backend_count > 0 && spec->backends[0] == &op_gpu &&
+            spec->config.gpu_connect == CONFIG_GPU_CONNECT_INIT &&
+            (n == 1 || !gpu_connect_blocks(spec->natives[0]));
+}
+
+tutti_status gpus_connect(struct context_spec *specs, int n)
+{
+    const int size = specs[0].size;
+    uint8_t token[OP_TOKEN_BYTES] = { 0 };
+    tutti_status status = TUTTI_OK;
+    int *world_ranks;
+
+    if (!has_to_connect(&specs[0], n)) {
+        return TUTTI_OK;
+    }
+    world_ranks = mem_calloc((size_t)size, sizeof *world_ranks);
+    if (world_ranks == NULL) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", size);
+    }
+    for (int r = 0; r < size && status == TUTTI_OK; r++) {
+        world_ranks[r] = r;
+    }
+    if (specs[0].rank == 0 && status == TUTTI_OK) {
+        status = gpu_connect_token(specs[0].natives[0], token);
+    }
+    if (size > n) {
+        status = tell_token(&specs[0], status, token);
+    }
+    if (status == TUTTI_OK) {
+        status = connect_all(specs, n, world_ranks, token);
+    }
+    mem_free(world_ranks);
+    return status;
+}
+
 /* First those of a node, who may share a GPU; then all. */
 tutti_status gpus_meet(struct gpu **gpu, struct context_spec *spec)
 {
@@ -280,6 +389,9 @@ tutti_status gpus_meet(struct gpu **gpu, struct context_spec *spec)
     }
     if (status == TUTTI_OK) {
         status = gpus_decide(*gpu, spec, &view, facts.reason);
+    }
+    if (status == TUTTI_OK) {
+        status = gpus_connect(spec, 1);
     }
     wire_writer_fini(&mail);
     return status;

@@ -39,7 +39,14 @@ struct gpu *gpus_open(const struct context_spec *spec, bool is_alone, int local_
 TUTTI_MUST_USE tutti_status gpus_decide(struct gpu *gpu, struct context_spec *spec,
         const struct gpu_view *view, const char *reason);
 /**
- * gpus_open(), an exchange of facts, and gpus_decide(). Collective over spec->transport, whose
+ * After gpus_decide() for all ranks: NCCL connects them, if it is to reduce and gpu_connect says
+ * so. Collective.
+ * @param n  ranks in this process: one, or all
+ * @return as setup_meet(); TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status gpus_connect(struct context_spec *specs, int n);
+/**
+ * gpus_open(), an exchange of facts, gpus_decide() and gpus_connect(). Collective over spec->transport, whose
  * nodes are known.
  * @param[out] gpu  set also on failure
  */

@@ -148,6 +148,9 @@ static tutti_status open_gpus(
     for (int i = 0; i < n && status == TUTTI_OK; i++) {
         status = gpus_decide(job->ranks[i].gpu, &specs[i], &all, facts[i].reason);
     }
+    if (status == TUTTI_OK) {
+        status = gpus_connect(specs, n);
+    }
     mem_free(facts);
     mem_free(ranks);
     return status;

@@ -82,6 +82,10 @@ enum config_issue {
     CONFIG_ISSUE_AUTO,
     CONFIG_ISSUE_CALLER
 };
+enum config_gpu_connect {
+    CONFIG_GPU_CONNECT_INIT,
+    CONFIG_GPU_CONNECT_USE
+};
 enum config_gpu_half_sums {
     CONFIG_GPU_HALF_SUMS_FLOAT,
     CONFIG_GPU_HALF_SUMS_HALF

@@ -92,7 +92,7 @@ static const struct tickets_ops ops = { .find = find,
 
 /* ------------------------------------------------------- what tickets are told */
 
-void order_begin(struct tutti *t)
+void order_begin(struct tutti *t, bool has_met)
 {
     tickets_init(&t->engine.tickets, backend_of(t) != NULL ? &ops : NULL, t, t->rank,
             t->size, t->config.tree_fanout);
@@ -100,6 +100,7 @@ void order_begin(struct tutti *t)
     for (size_t s = 0; s < t->sets.count; s++) {
         tickets_listed(&t->engine.tickets, &t->sets.sets[s]->op);
     }
+    t->engine.tickets.has_token[TUTTI_WORLD] = has_met;
 }
 
 void order_queued(struct tutti *t, const struct batch *batch)

@@ -16,8 +16,11 @@ struct process_set;
 struct tutti;
 struct operation;
 
-/** The sets that exist from the start are there. */
-void order_begin(struct tutti *t);
+/**
+ * The sets that exist from the start are there.
+ * @param has_met  the ranks of the world have met in the backend, on all of them
+ */
+void order_begin(struct tutti *t, bool has_met);
 /*
  * Of batches that have an order: those of device memory, where tickets are used.
  */

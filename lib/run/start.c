@@ -168,7 +168,7 @@ static tutti_status start(struct tutti *t, const struct context_spec *spec)
     if (status != TUTTI_OK) {
         return status;
     }
-    order_begin(t);
+    order_begin(t, spec->are_connected);
     return t->config.background_thread && t->driver.any_thread
             ? driver_start_background(t)
             : TUTTI_OK;

@@ -25,6 +25,7 @@ struct context_spec {
     struct op_link link; /* zeroed: one node, or not measured                  */
     struct memory memory;
     bool expects_gpus; /* for start-up: a rank of the job may have one         */
+    bool are_connected; /* all ranks have met in the backend of device memory    */
     struct device device; /* zeroed: none; what is behind it outlives the context */
     struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */

@@ -80,7 +80,7 @@ static tutti_status gpu_backend_open(const struct op_env *env, void **state)
     made->gpu = gpu;
     made->counts = env->counts;
     made->last = &made->first;
-    made->communicators.gpu = gpu;
+    made->communicators = gpu_connected_take(gpu);
     packing_open(&made->packing, gpu, env->counts);
     *state = made;
     return TUTTI_OK;

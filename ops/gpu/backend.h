@@ -8,8 +8,27 @@
 #ifndef TUTTI_OPS_GPU_BACKEND_H
 #define TUTTI_OPS_GPU_BACKEND_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "ops/op.h"
 
+struct gpu;
+
 extern const struct op_backend op_gpu;
+
+/*
+ * Before the backend is opened, which takes over what these make: the communicator of all ranks.
+ * NCCL loads its code then, for which the device must not be busy, and no graph be captured.
+ */
+
+/** See op_backend.token; of one rank, for all. */
+TUTTI_MUST_USE tutti_status gpu_connect_token(
+        struct gpu *gpu, uint8_t token[OP_TOKEN_BYTES]);
+/** See op_backend.meet; called until it has ended. */
+TUTTI_MUST_USE tutti_status gpu_connect(struct gpu *gpu, const struct op_set *world,
+        const uint8_t token[OP_TOKEN_BYTES]);
+/** True where it returns only when all ranks have called it: NCCL before 2.14. */
+bool gpu_connect_blocks(const struct gpu *gpu);
 
 #endif

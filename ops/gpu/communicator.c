@@ -506,6 +506,7 @@ struct communicator_aborts {
     _Atomic size_t left; /* jobs that have not ended */
     _Atomic size_t references; /* one of each job, and that of struct communicators */
     int64_t since_ns; /* when they began */
+    struct communicator *first; /* owned: until its abort ends NCCL may write to one */
     size_t count;
     struct abort_job jobs[]; /* one for each communicator */
 };
@@ -514,6 +515,13 @@ static void aborts_release(struct communicator_aborts *aborts)
 {
     /* acq_rel: the last one frees it, after all accesses of the others */
     if (atomic_fetch_sub_explicit(&aborts->references, 1, memory_order_acq_rel) == 1) {
+        while (aborts->first != NULL) {
+            struct communicator *gone = aborts->first;
+
+            aborts->first = gone->next;
+            forget_memory(gone);
+            mem_free(gone);
+        }
         mem_free(aborts);
     }
 }
@@ -605,13 +613,6 @@ static void begin_abort(struct communicators *all)
     }
 }
 
-static void drop_all(struct communicators *all)
-{
-    while (all->first != NULL) {
-        drop(all, all->first);
-    }
-}
-
 bool communicators_abort(struct communicators *all)
 {
     size_t left;
@@ -634,10 +635,11 @@ bool communicators_abort(struct communicators *all)
         log_error(all->gpu->log, "%zu aborts of NCCL do not end; they are left behind",
                 left);
     }
+    all->aborts->first = all->first;
     leave_jobs(all->aborts);
-    all->aborts = NULL;
-    all->aborted = true;
-    drop_all(all);
+    *all = (struct communicators){
+        .gpu = all->gpu, .aborted = true, .told = all->told
+    };
     return true;
 }
 

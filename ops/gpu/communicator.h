@@ -76,6 +76,11 @@ struct communicators {
     bool told; /* that a set has no steps, though they are asked for     */
 };
 
+/** Those made by gpu_connect(), or none: the caller's from now on (connect.c). */
+struct communicators gpu_connected_take(struct gpu *gpu);
+/** Ends those that nobody has taken. The context is current. */
+void gpu_disconnect(struct gpu *gpu);
+
 /** See op_backend.token. Errors: TUTTI_ERR_SYSTEM. */
 TUTTI_MUST_USE tutti_status communicators_token(
         const struct communicators *all, uint8_t token[OP_TOKEN_BYTES]);

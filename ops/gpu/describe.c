@@ -75,8 +75,7 @@ static void say_missing(struct description *to, const struct nccl_api *nccl)
     say(to, "%s", before[0] == ',' ? "\n" : "");
 }
 
-static void say_nccl(struct description *to, const struct config *config,
-        const struct gpu_found *found)
+static void say_nccl(struct description *to, const struct gpu_found *found)
 {
     const int version = found->nccl.version;
 
@@ -86,7 +85,7 @@ static void say_nccl(struct description *to, const struct config *config,
         return;
     }
     say(to, "NCCL %d.%d.%d in %s\n", version / 10000, version / 100 % 100,
-            version % 100, config->nccl_library);
+            version % 100, found->nccl.library);
     say_used(to, &found->nccl);
     say_missing(to, &found->nccl);
 }
@@ -117,7 +116,7 @@ bool gpu_describe(const struct config *config, const struct gpu_found *found,
     for (int i = 0; i < found->device_count; i++) {
         say_device(&to, &found->devices[i]);
     }
-    say_nccl(&to, config, found);
+    say_nccl(&to, found);
     say_kernels(&to, config);
     return !to.cut;
 }

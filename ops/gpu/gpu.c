@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "ops/gpu/choice.h"
+#include "ops/gpu/communicator.h"
 #include "ops/gpu/image.h"
 
 /* A batch that was just packed is still in so much of the second-level cache when it is sent:
@@ -191,6 +192,7 @@ static void close_device(struct gpu *gpu)
 {
     gpu->is_gone = !gpu_enter_to_close(gpu);
     if (!gpu->is_gone) {
+        gpu_disconnect(gpu);
         wait_for_streams(gpu);
     }
     gpu_memory_close(gpu);

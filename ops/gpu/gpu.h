@@ -32,6 +32,7 @@ enum gpu_stream {
 
 struct gpu_events; /* gpu_events.c */
 struct gpu_memory; /* memory.c */
+struct communicators; /* communicator.h */
 
 /** Where a rank sits. */
 struct gpu_seat {
@@ -74,6 +75,8 @@ struct gpu {
     char nccl_absence[192]; /* why there is no NCCL                         */
     int *node_of; /* [node_ranks] node of each world rank; owned; NULL: all on one */
     int node_ranks; /* world ranks                                         */
+    struct communicators
+            *connected; /* owned; made at the start, for the backend; or NULL */
     bool is_gone; /* closing: the context is no more, nor its handles      */
 };
 

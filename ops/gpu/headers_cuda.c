@@ -8,6 +8,11 @@
 #include <assert.h>
 #include <cuda.h>
 
+#if CUDA_VERSION < 13000 /* which lack some errors */
+#    define CUDA_ERROR_CONTAINED 226
+#    define CUDA_ERROR_TENSOR_MEMORY_LEAK 721
+#endif
+
 #include "ops/gpu/driver.h"
 
 /* Same size, and both numbers or both pointers: passed and returned alike. */

@@ -3,9 +3,11 @@
  */
 #include "ops/gpu/nccl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "ops/gpu/pip.h"
 #include "ops/gpu/symbols.h"
 
 static const struct symbol nccl_symbols[] = {
@@ -33,16 +35,37 @@ static tutti_status note_old(const char *library, int version)
             NCCL_OLDEST % 10000 / 100);
 }
 
+/* By the loader, else from a package of Python's. Fills in the name that led to it. */
+static void *open_nccl(const char *library, char name[NCCL_LIBRARY_MAX])
+{
+    const char *text = "";
+    void *handle = symbols_open(library, &text);
+
+    (void)snprintf(name, NCCL_LIBRARY_MAX, "%s", library);
+    if (handle == NULL) {
+        error_note("there is no NCCL: %s", text);
+    }
+    if (handle == NULL && strchr(library, '/') == NULL &&
+            pip_find_nccl(library, name, NCCL_LIBRARY_MAX)) {
+        handle = symbols_open(name, &text);
+        if (handle == NULL) {
+            error_note("there is no NCCL: %s", text);
+        }
+    }
+    return handle;
+}
+
 tutti_status nccl_load(const char *library, struct nccl_api *api)
 {
     struct nccl_api loaded = { .version = 0 };
-    const char *text = "";
-    void *handle = symbols_open(library, &text);
+    const char *text;
+    void *handle = open_nccl(library, loaded.library);
     nccl_result error;
 
     if (handle == NULL) {
-        return error_set(TUTTI_ERR_UNSUPPORTED, "there is no NCCL: %s", text);
+        return TUTTI_ERR_UNSUPPORTED;
     }
+    library = loaded.library;
     /* Before the version is known, every function that is there. */
     text = symbols_fill(handle, nccl_symbols, SYMBOL_COUNT, INT_MAX, &loaded);
     if (loaded.get_version == NULL) {

@@ -26,6 +26,7 @@ typedef int nccl_op;
 typedef struct nccl_comm_object *nccl_comm;
 
 #define NCCL_ID_BYTES 128
+#define NCCL_LIBRARY_MAX 512
 
 /** What the ranks of a communicator meet by; made by one of them. */
 struct nccl_id {
@@ -66,6 +67,7 @@ enum nccl_constant {
 /** A loaded NCCL. Immutable after nccl_load(); copies are as good as the original. */
 struct nccl_api {
     int version; /* 22809 is 2.28.9 */
+    char library[NCCL_LIBRARY_MAX]; /* name or path that it was loaded by */
     /* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
 #define NCCL_REQUIRED(field, symbol, parameters) nccl_result(*field) parameters;
 #define NCCL_OPTIONAL(field, symbol, since, parameters) nccl_result(*field) parameters;
@@ -83,7 +85,8 @@ struct nccl_api {
  * Loads NCCL. It stays loaded until the process ends, since it has threads of its own;
  * loading it again is cheap and gives the same functions. Any thread. Communicators do not
  * survive fork().
- * @param library  name or path of the shared object ("libnccl.so.2")
+ * @param library  name or path of the shared object ("libnccl.so.2"); a name that the loader does
+ *                 not know is looked for in Python's packages (pip.h)
  * @param[out] api  filled on success only
  * @return TUTTI_OK; TUTTI_ERR_UNSUPPORTED with one sentence as the last error: no such
  *         library, too old, or a function is missing

@@ -207,6 +207,28 @@ GPU_TEST(test_polling_spoils_nobodys_capture)
     assert_int_equal(cuGraphDestroy(graph), 0);
 }
 
+/* After these, too, only a new process recovers. */
+static void expect_fatal(struct fixture *f, int error)
+{
+    struct device_event *event = NULL;
+
+    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
+    gpusim_fail("cuEventQuery", 1, error);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
+    assert_error_has("rank 5 has lost GPU 1");
+    gpu_event_release(f->gpu, event);
+}
+
+GPU_TEST(test_a_contained_error_is_the_end)
+{
+    expect_fatal(f, CU_ERROR_CONTAINED);
+}
+
+GPU_TEST(test_leaked_tensor_memory_is_the_end)
+{
+    expect_fatal(f, CU_ERROR_TENSOR_LEAK);
+}
+
 GPU_TEST(test_a_lost_device_is_told_by_every_call)
 {
     struct device_event *event = NULL;

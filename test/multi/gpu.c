@@ -15,6 +15,7 @@
 
 #include "lib/fabric/mpi/mpi_end.h"
 #include "test/gpu/ends.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {
     HANG_SECONDS = 1000,
@@ -183,6 +184,16 @@ static void run_refused(struct ends_rank *r)
     expect_one_text(r);
 }
 
+/* NCCL connects nobody, which ends the start of all. */
+static void run_unconnected(struct ends_rank *r)
+{
+    tutti *t = NULL;
+
+    gpusim_nccl_fail("*:init:0:1");
+    CHECK(tutti_init_mpi(&t, MPI_COMM_WORLD, r->job->config) == TUTTI_ERR_SYSTEM);
+    CHECK(strstr(tutti_last_error(), "have not met in NCCL") != NULL);
+}
+
 static void switch_off(struct ends_rank *r)
 {
     if (r->rank == 1) {
@@ -270,6 +281,8 @@ static const struct part parts[] = {
     { { "shared", run_shared, "gpu=0", TUTTI_OK, false }, share, true },
     { { "nodes", run_nodes, "", TUTTI_OK, false }, be_on_nodes, true },
     { { "refused", run_refused, "gpu=0,9", TUTTI_OK, false }, NULL, false },
+    { { "unconnected", run_unconnected, "gpu_timeout_s=1", TUTTI_OK, false }, NULL,
+            false },
     { { "one_off", run_one_off, "", TUTTI_OK, false }, switch_off, true },
     { { "killed", run_killed, "", TUTTI_OK, true }, NULL, true },
     { { "exited", run_exited, "", TUTTI_OK, true }, NULL, true },

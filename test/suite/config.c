@@ -24,6 +24,7 @@ static const struct difference differences[] = {
     { "cache_capacity", "16384", "0" },
     { "tree_fanout", "16", "2" },
     { "issue", "auto", "caller" },
+    { "gpu_connect", "init", "use" },
     { "gpu_half_sums", "float", "half" },
 };
 

@@ -204,6 +204,9 @@ size_t kernel_parameter_bytes(int driver_version)
                                                      : KERNEL_SMALL_BYTES;
 }
 
+_Static_assert(PACK_SMALL_PIECES == 126 && PACK_LARGE_PIECES == 1022,
+        "docs/design/gpu.md and gpu-kernels.md say how many pieces there are");
+
 static uint32_t grid_of(uint64_t pieces_of_work, const struct kernel_target *target)
 {
     const uint64_t most = (uint64_t)target->sm_count * KERNEL_BLOCKS_PER_SM;

@@ -186,6 +186,17 @@ void suite_order(struct suite *s)
 
 /* ---------------------------------------------------------------------- held streams */
 
+static tutti_status sum(struct suite *s, const char *name, void *memory,
+        cu_stream stream, tutti_request *request)
+{
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.stream = stream;
+    return tutti_allreduce_async(s->t, name, memory, memory, 256, TUTTI_FLOAT32,
+            TUTTI_SUM, &options, request);
+}
+
 /* Runs on a thread of the driver, in front of what is to wait. */
 static void hold(void *user)
 {
@@ -194,6 +205,16 @@ static void hold(void *user)
     while (!atomic_load(released)) {
         (void)usleep(1000);
     }
+}
+
+/* The first operation on a GPU still connects ranks and loads code, which waits for the device. */
+static void warm_up(struct suite *s, void *memory)
+{
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    (void)SUITE_EXPECT(
+            s, sum(s, "warm-up", memory, s->rig.stream, &request) == TUTTI_OK);
+    (void)SUITE_EXPECT(s, tutti_wait(s->t, &request, TUTTI_FOREVER) == TUTTI_OK);
 }
 
 static void hold_stream(struct suite *s, atomic_bool *released)
@@ -219,17 +240,6 @@ static void find(const struct suite *s, const char *symbol, void *function)
     memcpy(function, &found, sizeof found);
 }
 
-static tutti_status sum(struct suite *s, const char *name, void *memory,
-        cu_stream stream, tutti_request *request)
-{
-    tutti_options options;
-
-    tutti_options_default(&options);
-    options.stream = stream;
-    return tutti_allreduce_async(s->t, name, memory, memory, 256, TUTTI_FLOAT32,
-            TUTTI_SUM, &options, request);
-}
-
 /* A capture lives on when a sum is refused on its stream, and so is one that is to go on there. */
 static void capture(struct suite *s, begin_fn begin, end_fn end, void *memory)
 {
@@ -243,6 +253,7 @@ static void capture(struct suite *s, begin_fn begin, end_fn end, void *memory)
     find(s, "cuGraphDestroy", &destroy);
     device_must(&s->rig, s->rig.cuda.stream_create(&captured, CU_STREAM_NONBLOCKING, 0),
             "make a stream");
+    warm_up(s, memory);
     if (!s->staged) { /* else it is not issued before it is done */
         hold_stream(s, &released);
     }
@@ -322,6 +333,7 @@ void suite_abort(struct suite *s)
         device_drop(&s->rig, memory);
         return;
     }
+    warm_up(s, memory);
     /* All have ended what came before, which an abort would fail. It may fail this, too. */
     status = tutti_barrier(s->t, "before the abort", NULL);
     (void)SUITE_EXPECT(s, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);

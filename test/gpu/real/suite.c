@@ -2,7 +2,7 @@
  * tutti on a machine with a GPU, ranks as processes with memory that is really the device's:
  *
  *     device_suite [--staged] [--bare] [--time-limit SECONDS]
- *         [operations|order|capture|abort]...
+ *         [operations|order|times|capture|abort]...
  *
  * --staged says that there is no NCCL: everything must go through host memory then; --bare that
  * some rank has no kernels: what needs some must. Without topics all run; abort is the last, for it breaks the job.
@@ -25,7 +25,7 @@ struct topic {
 };
 
 static const struct topic topics[] = { { "operations", suite_operations },
-    { "order", suite_order }, { "capture", suite_capture }, { "abort", suite_abort } };
+    { "order", suite_order }, { "times", suite_times }, { "capture", suite_capture }, { "abort", suite_abort } };
 
 #define TOPICS (sizeof topics / sizeof topics[0])
 

@@ -33,6 +33,8 @@ bool suite_expect(
 void suite_operations(struct suite *s);
 /** Results in stream order, with the device busy. */
 void suite_order(struct suite *s);
+/** How long issuing and a step take, on stdout. */
+void suite_times(struct suite *s);
 /** A stream that is captured in a graph is refused, and its capture lives on. */
 void suite_capture(struct suite *s);
 /** A rank gives up while kernels of others wait: all get the error, and memory can be freed. */

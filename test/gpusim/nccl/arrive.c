@@ -16,6 +16,7 @@
 #include "test/gpusim/gpusim.h"
 #include "test/gpusim/nccl/faults.h"
 #include "test/gpusim/nccl/job.h"
+#include "test/gpusim/nccl/load.h"
 
 /* The steps of a communicator towards being ready. */
 struct arrival {
@@ -178,7 +179,7 @@ static nccl_result go_on(struct arrival *self)
         self->has_started = true;
         self->is_lost = fault_at(comm->rank, "init", &value);
     }
-    if (self->is_lost) {
+    if (self->is_lost || !load_kernels(comm)) {
         return NCCL_IN_PROGRESS;
     }
     if (comm->segment.shared == NULL) {

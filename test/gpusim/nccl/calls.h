@@ -10,6 +10,7 @@
 #include "test/gpusim/gpusim.h"
 
 #define CUDA_REQUIRED(field, symbol, parameters) GPUSIM_API cu_result symbol parameters;
+#define CUDA_OPTIONAL(field, symbol, parameters) GPUSIM_API cu_result symbol parameters;
 #include "ops/gpu/driver.def"
 
 #define NCCL_ID struct nccl_id

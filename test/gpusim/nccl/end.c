@@ -9,6 +9,7 @@
 #include "test/gpusim/nccl/arrive.h"
 #include "test/gpusim/nccl/faults.h"
 #include "test/gpusim/nccl/job.h"
+#include "test/gpusim/nccl/load.h"
 
 struct end_job {
     struct job base;
@@ -149,6 +150,7 @@ static nccl_result abort_step(struct job *job)
             (self->aborts_meet && comm->segment.shared != NULL && is_awaited(comm))) {
         return NCCL_IN_PROGRESS;
     }
+    load_wait(comm);
     comm_bury(comm);
     return NCCL_SUCCESS;
 }

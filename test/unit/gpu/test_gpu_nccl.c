@@ -1,6 +1,8 @@
 /*
  * Loading of NCCL: versions, and which calls are used of each.
  */
+#include <stdio.h>
+
 #include "loading.h"
 #include "ops/gpu/nccl.h"
 
@@ -30,6 +32,37 @@ LOADING_TEST(test_what_is_not_there_or_not_nccl)
     assert_int_equal(unsetenv("FAKE_NCCL_VERSION"), 0);
     assert_refused(FAKES "/libfake_nccl.so", NULL,
             "NCCL in libfake_nccl.so does not tell its version (error 2)");
+}
+
+/* Where pip has put it: in the packages of a virtual environment, or where PYTHONPATH leads. */
+LOADING_TEST(test_what_pip_has_installed)
+{
+    static const char *const variables[] = { "VIRTUAL_ENV", "PYTHONPATH" };
+    static const char *const folders[] = { "/lib/python3.9/site-packages", "" };
+    char root[] = "/tmp/tutti-pip-XXXXXX";
+    char command[512];
+    struct nccl_api api;
+
+    assert_non_null(mkdtemp(root));
+    (void)setenv("FAKE_NCCL_VERSION", "22809", 1);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(command, sizeof command,
+                "d=%s%s/nvidia/nccl/lib && mkdir -p $d && cp " FAKES
+                "/libfake_nccl.so $d/libnccl-%d.so.2",
+                root, folders[i], i);
+        assert_int_equal(system(command), 0);
+        (void)snprintf(command, sizeof command, "libnccl-%d.so.2", i);
+        assert_int_equal(nccl_load(command, &api), TUTTI_ERR_UNSUPPORTED);
+        (void)setenv(variables[i], root, 1);
+        assert_int_equal(nccl_load(command, &api), TUTTI_OK);
+        (void)unsetenv(variables[i]);
+        assert_int_equal(api.version, 22809);
+        (void)snprintf(command, sizeof command, "%s%s/nvidia/nccl/lib/libnccl-%d.so.2",
+                root, folders[i], i);
+        assert_string_equal(api.library, command);
+    }
+    (void)snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
 }
 
 LOADING_TEST(test_what_is_too_old)

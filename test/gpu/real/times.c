@@ -1,0 +1,96 @@
+/*
+ * How long the host takes to issue an allreduce, and how long a step takes: for who reads them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "test/gpu/real/suite.h"
+
+enum {
+    ROUNDS = 200, /* of what is measured */
+    WARM = 20, /* rounds before, which are not counted */
+    TENSORS = 60, /* of a step, each twice as large as ... */
+    STEPS = 20,
+    LEAST = 256, /* elements */
+    SIZES = 12 /* ... the one before, this often; then again from the least */
+};
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double us_since(int64_t begin_ns)
+{
+    return (double)(clock_ns() - begin_ns) * 1e-3;
+}
+
+static void submit(struct suite *s, int tensor, void *memory, int64_t count,
+        tutti_request *request)
+{
+    tutti_options options;
+    char name[32];
+
+    tutti_options_default(&options);
+    options.stream = s->rig.stream;
+    (void)snprintf(name, sizeof name, "times %d", tensor);
+    (void)SUITE_EXPECT(s,
+            tutti_allreduce_async(s->t, name, memory, memory, count, TUTTI_FLOAT32,
+                    TUTTI_SUM, &options, request) == TUTTI_OK);
+}
+
+/* Microseconds until `count` tensors are issued, and until the GPU is done. */
+static void run(
+        struct suite *s, void *const *memories, int count, double *issued, double *done)
+{
+    tutti_request requests[TENSORS] = { TUTTI_REQUEST_NULL };
+    const int64_t begin_ns = clock_ns();
+
+    for (int i = 0; i < count; i++) {
+        submit(s, i, memories[i], (int64_t)LEAST << i % SIZES, &requests[i]);
+    }
+    (void)SUITE_EXPECT(s,
+            tutti_wait_stream_all(s->t, (size_t)count, requests, s->rig.stream,
+                    TUTTI_FOREVER, NULL) == TUTTI_OK);
+    *issued = us_since(begin_ns);
+    device_must(&s->rig, s->rig.cuda.stream_synchronize(s->rig.stream), "wait");
+    *done = us_since(begin_ns);
+}
+
+/* Medians, of rank 0. */
+static void measure(
+        struct suite *s, const char *what, void *const *memories, int count, int rounds)
+{
+    double issued[ROUNDS];
+    double done[ROUNDS];
+
+    for (int i = -WARM; i < rounds; i++) {
+        run(s, memories, count, &issued[i < 0 ? 0 : i], &done[i < 0 ? 0 : i]);
+    }
+    qsort(issued, (size_t)rounds, sizeof *issued, compare);
+    qsort(done, (size_t)rounds, sizeof *done, compare);
+    if (s->rank == 0 && !s->rig.simulated) {
+        (void)printf(
+                "times: %s: issued after %.1f us (90 %%: %.1f), done after %.1f us\n",
+                what, issued[rounds / 2], issued[rounds * 9 / 10], done[rounds / 2]);
+    }
+}
+
+void suite_times(struct suite *s)
+{
+    const bool is_short = s->rig.simulated;
+    void *memories[TENSORS];
+
+    for (int i = 0; i < TENSORS; i++) {
+        memories[i] = device_memory(&s->rig, (LEAST * sizeof(float)) << i % SIZES);
+    }
+    measure(s, "one tensor of 1 KiB", memories, 1, is_short ? 2 : ROUNDS);
+    measure(s, "a step of 60 tensors, 20 MiB", memories, TENSORS, is_short ? 2 : STEPS);
+    for (int i = 0; i < TENSORS; i++) {
+        device_drop(&s->rig, memories[i]);
+    }
+}
