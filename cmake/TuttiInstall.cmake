@@ -14,6 +14,11 @@ foreach(family ${TUTTI_MPI_PLUGINS}) # each a package, for what it depends on
     install(TARGETS tutti_${family} EXPORT tuttiTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${family} NAMELINK_COMPONENT dev)
 endforeach()
+if(TUTTI_HAVE_UCX) # nobody links it
+    add_dependencies(plugins tutti_ucx)
+    install(TARGETS tutti_ucx
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ucx NAMELINK_SKIP)
+endif()
 # What of a build is installed, for one that needs no more: the preset `package`.
 add_custom_target(installed)
 add_dependencies(installed tutti tutti_trainer plugins)

@@ -98,11 +98,11 @@ static tutti_status take(
         size_t text_len;
         const char *text = wire_get_str(in, BOOT_SESSION_MESSAGE_MAX, &text_len);
 
-        return error_set(TUTTI_ERR_CONTEXT_FAILED, "%.*s", wire_ok(in) ? (int)text_len : 0,
-                text);
+        return error_set(TUTTI_ERR_CONTEXT_FAILED, "%.*s",
+                wire_ok(in) ? (int)text_len : 0, text);
     }
     return status != TUTTI_OK || header[HEADER_BYTES - 1] == wanted ? status
-                                                                   : fail_protocol();
+                                                                    : fail_protocol();
 }
 
 /* Sends a message whose fields were put behind HEADER_BYTES of room, and frees it. */
@@ -211,8 +211,8 @@ static tutti_status allgather(void *user, const void *mine, void *all, size_t by
     if (bytes == 0 || bytes > BOOT_SESSION_BYTES_MAX) {
         wire_writer_fini(&out);
         return error_set(TUTTI_ERR_INVALID,
-                "%zu bytes of a rank over tuttirun's session, which takes 1 to %d", bytes,
-                BOOT_SESSION_BYTES_MAX);
+                "%zu bytes of a rank over tuttirun's session, which takes 1 to %d",
+                bytes, BOOT_SESSION_BYTES_MAX);
     }
     wire_put_str(&out, mine, bytes);
     status = put(session, BOOT_GIVE, &out);
@@ -310,9 +310,9 @@ tutti_status boot_session_open_within(struct boot *boot, int timeout_ms)
     if (session == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
     }
-    *session = (struct session){ .fd = -1,
-        .timeout_ms = timeout_ms,
-        .body = mem_alloc(BOOT_SESSION_MESSAGE_MAX) };
+    *session = (struct session){
+        .fd = -1, .timeout_ms = timeout_ms, .body = mem_alloc(BOOT_SESSION_MESSAGE_MAX)
+    };
     status = session->body == NULL ? error_set(TUTTI_ERR_NO_MEMORY, "out of memory")
                                    : knock(session, door);
     if (status == TUTTI_OK) {

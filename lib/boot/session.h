@@ -28,8 +28,10 @@
 #define BOOT_SESSION_VARIABLE "TUTTI_INTERNAL_SESSION"
 
 enum {
-    BOOT_SESSION_BYTES_MAX = 1 << 16, /* that a rank gives to an allgather, and of a PART */
-    BOOT_SESSION_MESSAGE_MAX = 1 << 17 /* bytes of a whole message                        */
+    BOOT_SESSION_BYTES_MAX = 1
+            << 16, /* that a rank gives to an allgather, and of a PART */
+    BOOT_SESSION_MESSAGE_MAX = 1
+            << 17 /* bytes of a whole message                        */
 };
 
 enum boot_message {
