@@ -62,8 +62,7 @@ static tutti_status run(char *const *words, char *const *environment, int input)
     if (pid == 0) {
         become(words, environment, input);
     }
-    return pid > 0 ? TUTTI_OK
-                   : error_set_errno(TUTTI_ERR_SYSTEM, "start %s", words[0]);
+    return pid > 0 ? TUTTI_OK : error_set_errno(TUTTI_ERR_SYSTEM, "start %s", words[0]);
 }
 
 static tutti_status start_here(struct starter *starter, int count)
@@ -335,8 +334,9 @@ int start_main(char *const *argv, char *const *environment)
 
     for (size_t i = 0; i < 3; i++) {
         if (argv[i] == NULL ||
-                (i < 2 && (!text_to_int64(argv[i], &numbers[i]) || numbers[i] < 0 ||
-                                  numbers[i] > INT_MAX))) {
+                (i < 2 &&
+                        (!text_to_int64(argv[i], &numbers[i]) || numbers[i] < 0 ||
+                                numbers[i] > INT_MAX))) {
             status = TUTTI_ERR_INVALID;
         }
     }

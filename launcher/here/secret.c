@@ -102,8 +102,10 @@ tutti_status join_secret_read(const struct options *options, char *const *enviro
     }
     if (!options->join_trusted_network) {
         return error_set(TUTTI_ERR_INVALID,
-                "without a secret anybody on the network could be a host of the job: give "
-                "all hosts one file with --join-secret-file, or one " JOIN_SECRET_VARIABLE
+                "without a secret anybody on the network could be a host of the job: "
+                "give "
+                "all hosts one file with --join-secret-file, or "
+                "one " JOIN_SECRET_VARIABLE
                 ", or say --join-trusted-network if nobody else is on it");
     }
     return TUTTI_OK;

@@ -86,7 +86,8 @@ static tutti_status resolve(
     bool is_pod;
 
     /* Otherwise the pods may be jobs of their own. */
-    if (facts->options->engine != MPI_KIND_HERE || resolver_get(facts, variable) == NULL) {
+    if (facts->options->engine != MPI_KIND_HERE ||
+            resolver_get(facts, variable) == NULL) {
         return TUTTI_OK;
     }
     is_pod = environment_get_int(facts->environment, variable, 0, &index) &&

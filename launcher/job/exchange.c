@@ -86,7 +86,7 @@ static void spread(struct job *job)
     }
 }
 
-void exchange_note_end(struct job *job)
+void exchange_step(struct job *job)
 {
     char words[EXIT_TEXT_MAX];
     int ended = 0;
@@ -100,9 +100,8 @@ void exchange_note_end(struct job *job)
     exit_text_end(&job->ranks.items[ended], words);
     for (size_t i = 0; i < job->server.count; i++) {
         if (waits(job, job->server.links[i])) {
-            refuse(job, job->server.links[i],
-                    "rank %d on host %s %s%s", ended, ranks_host(&job->ranks, ended),
-                    words,
+            refuse(job, job->server.links[i], "rank %d on host %s %s%s", ended,
+                    ranks_host(&job->ranks, ended), words,
                     job->ranks.items[ended].is_awaited
                             ? ""
                             : " before all ranks had started");
@@ -126,12 +125,12 @@ static bool make_room(struct job *job, struct server_link *link, size_t bytes)
         return bytes == exchange->bytes;
     }
     mem_free(exchange->open);
-    exchange->open = bytes > 0 && bytes <= TOTAL_MAX / count ? mem_calloc(count, bytes)
-                                                             : NULL;
+    exchange->open =
+            bytes > 0 && bytes <= TOTAL_MAX / count ? mem_calloc(count, bytes) : NULL;
     exchange->bytes = bytes;
     if (exchange->open == NULL) {
-        refuse(job, link, "tuttirun has no room for %zu bytes of each of %d ranks", bytes,
-                job->ranks.count);
+        refuse(job, link, "tuttirun has no room for %zu bytes of each of %d ranks",
+                bytes, job->ranks.count);
     }
     return exchange->open != NULL;
 }
@@ -164,7 +163,6 @@ void exchange_give(
     if (ranks_note_awaited(&job->ranks, job->now)) {
         flow_suspect(job);
     }
-    exchange_note_end(job);
 }
 
 static bool has_not_given(const struct rank *rank)
@@ -174,7 +172,10 @@ static bool has_not_given(const struct rank *rank)
 
 void exchange_more(struct job *job, struct server_link *link, uint64_t offset)
 {
-    if (rank_of(job, link)->has_given) {
+    if (rank_of(job, link)->has_given && job->state == JOB_SPAWNING) {
+        /* tuttirun itself does not wait for ever. */
+        flow_send(job, link, &(struct link_message){ .type = LINK_PART });
+    } else if (rank_of(job, link)->has_given) {
         char list[TEXT_MAX];
         const int missing =
                 ranks_list(&job->ranks, has_not_given, list, sizeof list / 2);

@@ -30,7 +30,7 @@ void exchange_give(
         struct job *job, struct server_link *link, const struct link_give *give);
 /** A rank has so much of the whole; or asks who is missing, and waits no longer. */
 void exchange_more(struct job *job, struct server_link *link, uint64_t offset);
-/** A rank has ended. */
-void exchange_note_end(struct job *job);
+/** Tells those who wait for a rank that has ended. */
+void exchange_step(struct job *job);
 
 #endif

@@ -221,12 +221,13 @@ static bool search(const struct detect_facts *facts, enum mpi_kind kind,
     return false;
 }
 
-static tutti_status choose_own(const struct detect_facts *facts, const char *why,
-        struct detect_choice *choice)
+static tutti_status choose_own(
+        const struct detect_facts *facts, const char *why, struct detect_choice *choice)
 {
     if (facts->options->mpirun != NULL) {
         return error_set(TUTTI_ERR_INVALID,
-                "--mpirun %s: without an MPI there is none; leave out this flag or --engine",
+                "--mpirun %s: without an MPI there is none; leave out this flag or "
+                "--engine",
                 facts->options->mpirun);
     }
     choice->launcher = &launcher_own;
@@ -284,7 +285,7 @@ tutti_status detect_launcher(
 {
     struct detect_choice made = { .launcher = NULL };
     const bool is_own = facts->options->engine >= MPI_KIND_LOCAL;
-    tutti_status status = is_own ? choose_own(facts, "--engine", &made)
+    tutti_status status = is_own             ? choose_own(facts, "--engine", &made)
             : facts->options->mpirun == NULL ? choose_found(facts, &made)
                                              : choose_named(facts, &made);
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/built.h"
-#include "launcher/here/here.h"
 #include "launcher/mpi_launcher/detect.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_collectives.h"
@@ -37,7 +36,8 @@ static tutti_status check_linked(const struct options *options,
     }
     if (choice->launcher == &launcher_own) {
         return error_set(TUTTI_ERR_INVALID,
-                "%s is linked to %s (%s), but would be started without an MPI, and to its "
+                "%s is linked to %s (%s), but would be started without an MPI, and to "
+                "its "
                 "MPI every rank would be rank 0 of 1; choose another --engine, or "
                 "--any-mpi to start it all the same",
                 options->program[0],
@@ -94,9 +94,7 @@ static tutti_status build_command(const struct options *options,
         const struct placement *placement, char *const *environment,
         struct launch_command *command)
 {
-    const struct share share = placement->here != NULL
-            ? here_share(placement->here, &placement->hosts, options->np)
-            : placement->share;
+    static const struct host_list nobody = { .count = 0 };
     struct network_choice network;
     struct detect_choice launcher;
     char self[PATH_MAX];
@@ -106,7 +104,7 @@ static tutti_status build_command(const struct options *options,
         .self = self,
         .hosts = &placement->hosts,
         .is_slurm = placement->is_slurm,
-        .share = &share,
+        .share = &placement->share,
         .is_step = detect_step(environment),
         .is_root = geteuid() == 0,
         .network = &network,
@@ -124,10 +122,14 @@ static tutti_status build_command(const struct options *options,
     facts.is_here = network_is_here(&placement->hosts);
     if (status == TUTTI_OK) {
         facts.ranks = launcher.ranks;
-        status = launcher.launcher == &launcher_own ? check_own(options, &facts) : TUTTI_OK;
+        status = launcher.launcher == &launcher_own ? check_own(options, &facts)
+                                                    : TUTTI_OK;
     }
     if (status == TUTTI_OK) {
-        status = network_choose(&placement->hosts, options->nic, &network);
+        /* Routes to the hosts are for an MPI launcher. */
+        status = network_choose(launcher.launcher == &launcher_own ? &nobody
+                                                                   : &placement->hosts,
+                options->nic, &network);
     }
     if (status == TUTTI_OK) {
         status = program_self(self, sizeof self);

@@ -2,14 +2,14 @@
  * Ranks that exchange bytes over tuttirun's session: session ROUNDS BYTES TIMEOUT_MS [RANK WHAT]
  * RANK exits with status WHAT before it gives anything, or (late) does not give.
  */
+#include "boot/session.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <tutti/tutti.h>
-
-#include "boot/session.h"
 
 static uint8_t byte_of(int rank, int round, size_t i)
 {
