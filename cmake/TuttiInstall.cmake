@@ -18,6 +18,11 @@ foreach(plugin ${TUTTI_PLUGINS}) # each a package, for what it depends on
     install(TARGETS tutti_${plugin} EXPORT tuttiTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${plugin} NAMELINK_COMPONENT dev)
 endforeach()
+if(TUTTI_HAVE_UCX) # nobody links it
+    add_dependencies(plugins tutti_ucx)
+    install(TARGETS tutti_ucx
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ucx NAMELINK_SKIP)
+endif()
 # What of a build is installed, for one that needs no more: the preset `package`.
 add_custom_target(installed)
 add_dependencies(installed tutti tutti_trainer plugins)

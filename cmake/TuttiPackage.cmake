@@ -52,6 +52,13 @@ and tutti_init_mpi().")
     set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
 endforeach()
 
+set(CPACK_DEBIAN_UCX_PACKAGE_NAME libtutti-ucx${TUTTI_SOVERSION})
+set(CPACK_DEBIAN_UCX_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_UCX_PACKAGE_DEPENDS "${library} ${exactly}")
+set(CPACK_DEBIAN_UCX_PACKAGE_PROVIDES libtutti-ucx)
+set(CPACK_DEBIAN_UCX_DESCRIPTION "The plug-in with which ranks without an MPI send messages.")
+set(CPACK_DEBIAN_UCX_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
+
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtutti-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library} ${exactly}${plugins}")

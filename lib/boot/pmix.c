@@ -81,12 +81,10 @@ static tutti_status begin(void)
 
 static pmix_status_t put(const char *key, const void *mine, size_t bytes)
 {
-    char copy[1] = ""; /* for no bytes */
     pmix_value_t value = { .type = PMIX_BYTE_OBJECT };
     pmix_status_t code;
 
-    value.data.bo.bytes =
-            bytes == 0 ? copy : (char *)(uintptr_t)mine; /* PMIx copies it */
+    memcpy(&value.data.bo.bytes, &mine, sizeof mine); /* only reads it, if not const */
     value.data.bo.size = bytes;
     code = pmix.put(PMIX_GLOBAL, key, &value);
     return code == PMIX_SUCCESS ? pmix.commit() : code;
@@ -142,12 +140,17 @@ static void keep_open(void *user)
     (void)user;
 }
 
+bool boot_pmix_is_here(void)
+{
+    return config_foreign("PMIX_RANK") != NULL &&
+            config_foreign("PMIX_NAMESPACE") != NULL;
+}
+
 tutti_status boot_pmix_open(struct boot *boot)
 {
     tutti_status status = TUTTI_OK;
 
-    if (config_foreign("PMIX_RANK") == NULL ||
-            config_foreign("PMIX_NAMESPACE") == NULL) {
+    if (!boot_pmix_is_here()) {
         return TUTTI_AGAIN;
     }
     pthread_mutex_lock(&lock);
