@@ -332,6 +332,9 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
     case LINK_STOP:
         stop_all(supervisor, message->stop_ms, now);
         break;
+    case LINK_GO:
+        supervisor->uplink.orders.waits = false;
+        break;
     case LINK_PART:
     case LINK_UNMET:
         door_answer(&supervisor->door, message);

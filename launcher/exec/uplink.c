@@ -98,6 +98,7 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
         .generation = welcome->generation,
         .keeper_port = (uint16_t)welcome->keeper_port,
         .tells = welcome->tells,
+        .waits = welcome->waits,
         .metrics = { .port = (int)welcome->metrics_port,
                 .interval_ns = (int64_t)welcome->metrics_ms * millisecond },
     };

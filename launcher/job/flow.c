@@ -699,6 +699,9 @@ static void step_running(struct job *job)
     if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
         job_advance(&job->state, JOB_RUNNING);
         server_stop_listening(&job->server);
+        if (job->plan->placement->join.nodes > 1) {
+            flow_send_all(job, &(struct link_message){ .type = LINK_GO });
+        }
     }
     if (is_due(job, job->due.settle_at)) {
         settle_in_time(job);

@@ -42,7 +42,8 @@ static void welcome(struct job *job, struct server_link *link)
                 .metrics_address = link_text_of(options->metrics_address),
                 .metrics_file = link_text_of(job->paths.metrics_file),
                 .metrics_ms = (uint32_t)options->metrics_interval_ms,
-                .tells = options->top || options->dashboard != NULL },
+                .tells = options->top || options->dashboard != NULL,
+                .waits = job->plan->placement->join.nodes > 1 },
     };
 
     link_put_body(&body, &welcome);
@@ -227,6 +228,7 @@ static void take_message(
     case LINK_TIMELINE:
     case LINK_PART:
     case LINK_UNMET:
+    case LINK_GO:
         refuse_message(job, link);
         break;
     }
