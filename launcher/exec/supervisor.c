@@ -279,8 +279,8 @@ static void leave_streams(void)
 static void fail_to_start(struct supervisor *supervisor)
 {
     supervisor->end.how.setup_errno = errno != 0 ? errno : EIO;
-    (void)snprintf(supervisor->end.detail, SUPERVISOR_DETAIL_BYTES, "%s",
-            tutti_last_error());
+    (void)snprintf(
+            supervisor->end.detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
     supervisor->end.time = clock_ns();
     supervisor->phase = PHASE_DRAINING;
 }

@@ -293,7 +293,8 @@ static void post_failure(
 void supervisor_tell(struct supervisor *supervisor, struct link_text text)
 {
     if (supervisor->console >= 0 && text.len > 0) {
-        (void)dprintf(supervisor->console, "tuttirun: %.*s\n", (int)text.len, text.text);
+        (void)dprintf(
+                supervisor->console, "tuttirun: %.*s\n", (int)text.len, text.text);
     }
     fd_close(&supervisor->console);
 }

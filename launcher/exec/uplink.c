@@ -197,8 +197,7 @@ tutti_status handshake(const struct link_address *address,
     outcome = hello.failed ? MEET_CLOSED
                            : handshake_meet(address, &offer, deadline, session, &frame);
     wire_writer_fini(&hello);
-    return outcome == MEET_OK ? take_orders(&frame, orders)
-                              : explain(outcome, &frame);
+    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome, &frame);
 }
 
 static const int64_t patience_ns = 10000000000;

@@ -573,7 +573,8 @@ static void fail_start(struct job *job)
     list_missing_hosts(job, hosts, sizeof hosts);
     if (job->plan->placement->join.nodes > 1) {
         flow_fail(job, CAUSE_START, EXIT_LAUNCHER,
-                "rank%s %s%s ha%s not started within %d s (--join-timeout); is tuttirun "
+                "rank%s %s%s ha%s not started within %d s (--join-timeout); is "
+                "tuttirun "
                 "started there, and does the network let port %d through?",
                 absent == 1 ? "" : "s", missing, hosts, absent == 1 ? "s" : "ve",
                 job->options->join_timeout, job->plan->placement->join.port);

@@ -64,9 +64,11 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
         (void)snprintf(text, capacity,
                 "%s told its process on host %.*s no rank; is it another launcher's?",
                 job->launcher.name, host_len, hello->host.text);
-    } else if (hello->size != job->ranks.count && job->plan->placement->join.nodes > 1) {
+    } else if (hello->size != job->ranks.count &&
+            job->plan->placement->join.nodes > 1) {
         (void)snprintf(text, capacity,
-                "host %.*s starts rank %d of %d in a job of %d; is the command line the "
+                "host %.*s starts rank %d of %d in a job of %d; is the command line "
+                "the "
                 "same on all hosts?",
                 host_len, hello->host.text, hello->rank, hello->size, job->ranks.count);
     } else if ((hello->size >= 0 && hello->size != job->ranks.count) ||
@@ -84,7 +86,8 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
 static void refuse_stranger(struct job *job, struct server_link *link)
 {
     static const char why[] =
-            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE ")";
+            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE
+            ")";
 
     session_put(&link->session, FRAME_REFUSAL, why, sizeof why - 1);
     (void)session_send(&link->session);

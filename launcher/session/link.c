@@ -205,7 +205,7 @@ void link_put(struct wire_writer *out, const struct link_message *message)
     size_t start = frame_begin(out, (uint8_t)message->type);
 
     link_put_body(out, message);
-    frame_end(out, start, NULL);
+    frame_end(out, start);
 }
 
 void link_put_note(struct wire_writer *out, const char *format, ...)

@@ -95,7 +95,7 @@ static inline struct link_text link_text_of(const char *text)
     return (struct link_text){ .text = text, .len = strlen(text) };
 }
 
-/** How they meet: the secret is the token, and nothing is sealed. */
+/** How they meet: the secret is the token. */
 extern const struct meet_protocol link_protocol;
 
 /** The first message of a supervisor. */

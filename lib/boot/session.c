@@ -183,7 +183,8 @@ static tutti_status fail_late(const struct session *session, tutti_status status
 }
 
 /* The parts of what all ranks gave, `total` bytes. When time is up, tuttirun says who is missing. */
-static tutti_status take_parts(const struct session *session, uint8_t *all, size_t total)
+static tutti_status take_parts(
+        const struct session *session, uint8_t *all, size_t total)
 {
     int64_t deadline = clock_ns() + (int64_t)session->timeout_ms * 1000000;
     bool has_asked = false;
@@ -225,9 +226,8 @@ static tutti_status allgather(void *user, const void *mine, void *all, size_t by
     }
     wire_put_str(&out, mine, bytes);
     status = put(session, BOOT_GIVE, &out);
-    return status == TUTTI_OK
-            ? take_parts(session, all, bytes * (size_t)session->size)
-            : status;
+    return status == TUTTI_OK ? take_parts(session, all, bytes * (size_t)session->size)
+                              : status;
 }
 
 static void close_session(void *user)
