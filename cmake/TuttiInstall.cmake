@@ -8,9 +8,15 @@ set(TUTTI_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+add_custom_target(plugins)
+foreach(family ${TUTTI_MPI_PLUGINS}) # each a package, for what it depends on
+    add_dependencies(plugins tutti_${family})
+    install(TARGETS tutti_${family} EXPORT tuttiTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${family} NAMELINK_COMPONENT dev)
+endforeach()
 # What of a build is installed, for one that needs no more: the preset `package`.
 add_custom_target(installed)
-add_dependencies(installed tutti tutti_trainer)
+add_dependencies(installed tutti tutti_trainer plugins)
 foreach(tool tuttirun tutti-autopsy tutti-trace tutti-bench tutti-info)
     if(TARGET ${tool})
         install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT bin)
@@ -54,12 +60,15 @@ set(TUTTI_PC_RPATH "")
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     set(TUTTI_PC_RPATH " -Wl,-rpath,\${libdir}")
 endif()
-set(TUTTI_PC_REQUIRES "hwloc >= 2.1 ${TUTTI_MPI_MODULE}")
+set(TUTTI_PC_REQUIRES "hwloc >= 2.1 ${TUTTI_MPI_MODULE}") # libtutti.a has this MPI's plug-in
 string(STRIP ${TUTTI_PC_REQUIRES} TUTTI_PC_REQUIRES)
 set(TUTTI_PC_LIBS "${CMAKE_THREAD_LIBS_INIT} -lm")
 foreach(lib ${CMAKE_DL_LIBS})
     string(APPEND TUTTI_PC_LIBS " -l${lib}")
 endforeach()
+if(TUTTI_HAVE_MPI)
+    string(PREPEND TUTTI_PC_LIBS "-Wl,-u,libtutti_mpi_plugin ")
+endif()
 if(TUTTI_HAVE_MPI AND NOT TUTTI_MPI_MODULE)
     list(JOIN MPI_C_LIBRARIES " " mpi_libs)
     string(APPEND TUTTI_PC_LIBS " ${mpi_libs}")
@@ -73,6 +82,17 @@ configure_file(cmake/tutti.pc.in ${CMAKE_BINARY_DIR}/tutti.pc @ONLY)
 configure_file(cmake/tutti-trainer.pc.in ${CMAKE_BINARY_DIR}/tutti-trainer.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tutti.pc ${CMAKE_BINARY_DIR}/tutti-trainer.pc
     DESTINATION ${TUTTI_PC_DIR} COMPONENT dev)
+# For <tutti/mpi.h>: tutti-openmpi, tutti-mpich, and tutti-mpi for the one that the build chose.
+function(tutti_mpi_pc module TUTTI_PC_FAMILY)
+    configure_file(cmake/tutti-mpi.pc.in ${CMAKE_BINARY_DIR}/${module}.pc @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/${module}.pc DESTINATION ${TUTTI_PC_DIR} COMPONENT dev)
+endfunction()
+foreach(family ${TUTTI_MPI_PLUGINS})
+    tutti_mpi_pc(tutti-${family} ${family})
+endforeach()
+if(TUTTI_HAVE_MPI)
+    tutti_mpi_pc(tutti-mpi ${TUTTI_MPI_NAME})
+endif()
 
 # find_package(tutti). Before 1.0 a minor version may break its callers.
 configure_package_config_file(cmake/tuttiConfig.cmake.in

@@ -3,6 +3,7 @@
 #   TUTTI_MPI_NAME   openmpi, mpich (and what descends from it) or none
 #   TUTTI_MPIEXEC    its mpirun
 #   TUTTI_MPI_MODULE its pkg-config module, empty when it has none
+#   TUTTI_MPI_PLUGINS  the MPIs that get a plug-in
 # and the target MPI::MPI_C.
 
 set(TUTTI_HAVE_MPI 0)
@@ -59,3 +60,40 @@ if(NOT TUTTI_MPI STREQUAL "off")
     endif()
 endif()
 message(STATUS "tutti: MPI is ${TUTTI_MPI_NAME} ${TUTTI_MPIEXEC}")
+
+# The MPIs that get a plug-in: this one, and what else has a compiler wrapper of Debian's name, or is named by
+# TUTTI_MPICC_OPENMPI or TUTTI_MPICC_MPICH. Each has a target tutti_with_<name>.
+function(tutti_add_mpi family)
+    string(TOUPPER TUTTI_MPICC_${family} wrapper)
+    find_program(${wrapper} mpicc.${family} DOC "for the plug-in of ${family}")
+    mark_as_advanced(${wrapper})
+    if(NOT ${wrapper})
+        return()
+    endif()
+    execute_process(COMMAND ${${wrapper}} -show OUTPUT_VARIABLE shown ERROR_QUIET)
+    separate_arguments(shown UNIX_COMMAND "${shown}")
+    add_library(tutti_with_${family} INTERFACE)
+    foreach(word ${shown})
+        if(word MATCHES "^-I(.+)")
+            target_include_directories(tutti_with_${family} SYSTEM INTERFACE ${CMAKE_MATCH_1})
+        elseif(word MATCHES "^-L(.+)")
+            target_link_directories(tutti_with_${family} INTERFACE ${CMAKE_MATCH_1})
+        elseif(word MATCHES "^-l(.+)")
+            target_link_libraries(tutti_with_${family} INTERFACE ${CMAKE_MATCH_1})
+        endif()
+    endforeach()
+    set(TUTTI_MPI_PLUGINS ${TUTTI_MPI_PLUGINS} ${family} PARENT_SCOPE)
+endfunction()
+
+set(TUTTI_MPI_PLUGINS "")
+if(TUTTI_HAVE_MPI)
+    set(TUTTI_MPI_PLUGINS ${TUTTI_MPI_NAME})
+    add_library(tutti_with_${TUTTI_MPI_NAME} INTERFACE)
+    target_link_libraries(tutti_with_${TUTTI_MPI_NAME} INTERFACE MPI::MPI_C)
+    foreach(family openmpi mpich)
+        if(NOT family STREQUAL TUTTI_MPI_NAME AND NOT TUTTI_ROOMS_FROM)
+            tutti_add_mpi(${family})
+        endif()
+    endforeach()
+    message(STATUS "tutti: plug-ins for ${TUTTI_MPI_PLUGINS}")
+endif()

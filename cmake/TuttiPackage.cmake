@@ -2,7 +2,7 @@
 # of each package are an install component; what they depend on is found by dpkg-shlibdeps.
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_COMPONENTS_ALL lib dev bin doc) # the examples' programs stay in the tree
+set(CPACK_COMPONENTS_ALL lib dev bin doc ${TUTTI_MPI_PLUGINS}) # the examples' programs stay in the tree
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_PACKAGE_NAME tutti)
 set(CPACK_PACKAGE_CONTACT "tutti developers <tutti@tutti.invalid>")
@@ -38,11 +38,25 @@ checkpoints.")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 
+set(plugins "")
+foreach(family ${TUTTI_MPI_PLUGINS})
+    string(TOUPPER ${family} component)
+    set(package libtutti-${family}${TUTTI_SOVERSION})
+    string(APPEND plugins ", ${package} ${exactly}")
+    set(CPACK_DEBIAN_${component}_PACKAGE_NAME ${package})
+    set(CPACK_DEBIAN_${component}_PACKAGE_SECTION libs)
+    set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "${library} ${exactly}")
+    set(CPACK_DEBIAN_${component}_PACKAGE_PROVIDES libtutti-${family})
+    set(CPACK_DEBIAN_${component}_DESCRIPTION "The plug-in with which ranks that this MPI has started find each other,
+and tutti_init_mpi().")
+    set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
+endforeach()
+
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtutti-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library} ${exactly}")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library} ${exactly}${plugins}")
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "tutti-doc, libtorch-dev")
-set(CPACK_DEBIAN_DEV_DESCRIPTION "Headers, tutti.pc, tutti-trainer.pc and the CMake package.")
+set(CPACK_DEBIAN_DEV_DESCRIPTION "Headers, pkg-config modules and the CMake package.")
 
 set(CPACK_DEBIAN_BIN_PACKAGE_NAME tutti-bin)
 set(CPACK_DEBIAN_BIN_PACKAGE_SECTION utils)
@@ -60,10 +74,10 @@ set(CPACK_DEBIAN_DOC_DESCRIPTION "The documentation, and the sources of the exam
 
 # The program that starts ranks is that of the MPI.
 if(TUTTI_MPI_NAME STREQUAL "openmpi")
-    string(APPEND CPACK_DEBIAN_BIN_PACKAGE_DEPENDS ", openmpi-bin")
+    string(APPEND CPACK_DEBIAN_BIN_PACKAGE_DEPENDS ", libtutti-openmpi${TUTTI_SOVERSION} ${exactly}, openmpi-bin")
     string(APPEND CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS ", libopenmpi-dev")
 elseif(TUTTI_MPI_NAME STREQUAL "mpich")
-    string(APPEND CPACK_DEBIAN_BIN_PACKAGE_DEPENDS ", mpich")
+    string(APPEND CPACK_DEBIAN_BIN_PACKAGE_DEPENDS ", libtutti-mpich${TUTTI_SOVERSION} ${exactly}, mpich")
     string(APPEND CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS ", libmpich-dev")
 endif()
 if(TUTTI_STATIC) # then tutti.pc requires that of hwloc, which names libudev

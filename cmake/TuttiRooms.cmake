@@ -70,10 +70,13 @@ function(tutti_library)
         get_target_property(room_libs tutti_${room} TUTTI_ROOM_LIBS)
         list(APPEND libs ${room_libs})
     endforeach()
-    set(link_options -Wl,--version-script=${map} ${TUTTI_LTO_OPTIONS})
+    # What plug-ins use is exported; calls from within stay direct.
+    set(link_options -Wl,--version-script=${map} -Wl,-Bsymbolic-functions ${TUTTI_LTO_OPTIONS})
     if(archives)
         list(PREPEND libs -Wl,--whole-archive ${archives} -Wl,--no-whole-archive)
         list(APPEND link_options -fno-lto) # quicker; the first build has it
+        set(objects ${CMAKE_CURRENT_BINARY_DIR}/taken.c) # a library needs a source
+        file(CONFIGURE OUTPUT ${objects} CONTENT "typedef int taken;\n")
     endif()
 
     add_library(tutti SHARED ${objects})
@@ -94,6 +97,11 @@ function(tutti_library)
     endif()
 
     if(TUTTI_STATIC)
+        if(TUTTI_HAVE_MPI) # nothing is loaded
+            foreach(room fabric_mpi op_mpi_vendor mpi_plugin)
+                list(APPEND objects $<TARGET_OBJECTS:tutti_${room}>)
+            endforeach()
+        endif()
         add_library(tutti_static STATIC ${objects})
         set_target_properties(tutti_static PROPERTIES
             LINKER_LANGUAGE C OUTPUT_NAME tutti)

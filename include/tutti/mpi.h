@@ -21,7 +21,8 @@ extern "C" {
  * be initialised. tutti duplicates the communicator, so the caller may use or free it at
  * once. tutti does not finalize MPI unless an earlier tutti_init() initialised it. Below
  * MPI_THREAD_MULTIPLE there is no background thread, and the calling thread must be the
- * one that makes all MPI calls of the process.
+ * one that makes all MPI calls of the process. The program links the plug-in of its MPI:
+ * pkg-config --libs tutti-mpi, or tutti::mpi in CMake.
  * @param comm  an intra-communicator; its ranks become the ranks of the world
  * @return as tutti_init(); TUTTI_ERR_INVALID also for MPI_COMM_NULL and
  *         inter-communicators

@@ -89,7 +89,8 @@ const char *tutti_version(void);
 
 /**
  * True if the loaded library has a feature:
- *   "mpi", "openmpi", "mpich", "hwloc"  it was built with it
+ *   "openmpi", "mpich"  the plug-in of this MPI is there; "mpi": one of them is
+ *   "hwloc"    always
  *   "shm"      shared memory between the processes of a node
  *   "hier"     shared memory inside nodes for sets that span several nodes
  *   "cuda"     GPU kernels are built in; tutti_gpu_describe() describes this machine's GPUs
@@ -332,8 +333,8 @@ TUTTI_MUST_USE tutti_status tutti_gpu_describe(
 
 /**
  * Joins the job that the launcher (tuttirun, mpirun, srun) started, as MPI_Init does. A
- * process without a launcher is a job of one rank. If the application has not initialised
- * MPI, this call does so with MPI_THREAD_MULTIPLE, and the last context of the process
+ * process without a launcher and without MPI is a job of one rank. If the application has
+ * not initialised MPI, this call does so with MPI_THREAD_MULTIPLE, and the last context of the process
  * finalizes MPI in tutti_finalize(); MPI cannot be initialised again after that: see
  * tutti_mpi_hold().
  *
@@ -346,7 +347,7 @@ TUTTI_MUST_USE tutti_status tutti_gpu_describe(
  *         equal), TUTTI_ERR_MPI (also if MPI was already finalized, and in a child of
  *         fork() after the parent had called it), TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM,
  *         TUTTI_ERR_INVALID (t is NULL),
- *         TUTTI_ERR_UNSUPPORTED (built without MPI)
+ *         TUTTI_ERR_UNSUPPORTED (the plug-in of an MPI is missing or of another version)
  */
 TUTTI_MUST_USE tutti_status tutti_init(tutti **t, const tutti_config *config);
 

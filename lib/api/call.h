@@ -6,6 +6,7 @@
 
 #include <tutti/tutti.h>
 
+#include "base/shared.h"
 #include "run/submit.h"
 
 /** TUTTI_ERR_INVALID when the context is NULL. */
@@ -16,7 +17,8 @@ tutti_status call_check_context(const tutti *t);
  * @param what  what is to be made of them, for the message
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY
  */
-tutti_status call_check_ranks(const char *what, const int *ranks, int n, int size);
+tutti_status call_check_ranks(const char *what, const int *ranks, int n, int size)
+        TUTTI_SHARED(call_check_ranks);
 
 /** Waits and consumes; tutti_wait() without the checks of the calling thread. */
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns);

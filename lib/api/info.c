@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "api/plugin.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "observe/report.h"
@@ -76,15 +77,22 @@ static bool has_vectors(const char *name)
 
 bool tutti_has_feature(const char *feature)
 {
-    static const char *const features[] = { "hwloc", TUTTI_HAVE_MPI ? "mpi" : "",
-        TUTTI_HAVE_MPI ? "shm" : "", TUTTI_HAVE_MPI ? "hier" : "", TUTTI_MPI_NAME };
+    static const char *const features[] = { "hwloc", "shm", "hier" };
+    char path[PLUGIN_PATH_MAX];
+    const char *mpi;
 
     if (feature != NULL && strcmp(feature, "cuda") == 0) {
         return gpu_has_kernels();
     }
     for (size_t i = 0; feature != NULL && i < sizeof features / sizeof *features; i++) {
-        if (feature[0] != '\0' && strcmp(feature, features[i]) == 0) {
-            return strcmp(feature, "none") != 0;
+        if (strcmp(feature, features[i]) == 0) {
+            return true;
+        }
+    }
+    for (int i = 0; feature != NULL && (mpi = plugin_mpi_name(i)) != NULL; i++) {
+        if ((strcmp(feature, mpi) == 0 || strcmp(feature, "mpi") == 0) &&
+                plugin_path(mpi, path)) {
+            return true;
         }
     }
     return feature != NULL && has_vectors(feature);

@@ -336,32 +336,3 @@ tutti_status init_join(
     }
     return start(t, &spec, env);
 }
-
-tutti_status tutti_init(tutti **t, const tutti_config *config)
-{
-    const struct job_source source = { .join = mpi_plugin.join };
-
-    if (t == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "tutti_init: t is NULL");
-    }
-    return init_join(t, &source, config);
-}
-
-tutti_status tutti_init_ranks(
-        tutti **t, const int *ranks, int n, const tutti_config *config)
-{
-    if (t == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "tutti_init_ranks: t is NULL");
-    }
-    return mpi_plugin.init_ranks(t, ranks, n, config);
-}
-
-tutti_status tutti_mpi_hold(void)
-{
-    return mpi_plugin.hold();
-}
-
-tutti_status tutti_mpi_release(void)
-{
-    return mpi_plugin.release();
-}

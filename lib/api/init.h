@@ -6,6 +6,7 @@
 
 #include <tutti/tutti.h>
 
+#include "base/shared.h"
 #include "transport/job.h"
 
 /**
@@ -13,7 +14,7 @@
  * rank that cannot: the others learn why, where the source can tell them.
  * @return as tutti_init()
  */
-tutti_status init_join(
-        tutti **t, const struct job_source *source, const tutti_config *config);
+tutti_status init_join(tutti **t, const struct job_source *source,
+        const tutti_config *config) TUTTI_SHARED(init_join);
 
 #endif

@@ -27,6 +27,7 @@ struct config {
 #define ENUM(name, def, choices, scope, horovod, help) int name;
 #define TEXT(name, def, scope, horovod, help) char *name;
 #include "base/config.def"
+#include "base/shared.h"
     struct config_bytes given; /* 1: it was set by config_set() */
 };
 
@@ -46,6 +47,12 @@ enum config_backend {
     CONFIG_BACKEND_SHM,
     CONFIG_BACKEND_MESSAGES,
     CONFIG_BACKEND_VENDOR
+};
+
+enum config_transport {
+    CONFIG_TRANSPORT_AUTO,
+    CONFIG_TRANSPORT_MPI,
+    CONFIG_TRANSPORT_UCX
 };
 enum config_hierarchy {
     CONFIG_HIERARCHY_AUTO,
@@ -150,19 +157,19 @@ tutti_status config_from_environment(
 void config_warn_ignored(const struct config *config, char *warnings, size_t capacity);
 
 /** The value of a variable that is tuttirun's and ours alone (TUTTI_INTERNAL_...), or NULL. */
-const char *config_internal(const char *variable);
+const char *config_internal(const char *variable) TUTTI_SHARED(config_internal);
 
 /**
  * The value of a variable that rules other libraries (CUDA_VISIBLE_DEVICES, PMI_FD), or NULL.
  */
-const char *config_foreign(const char *variable);
+const char *config_foreign(const char *variable) TUTTI_SHARED(config_foreign);
 
 /**
  * How many ranks the launcher that started this process says there are (Open MPI, MPICH
  * and its relatives, srun); 0: none of them did.
  * @param[out] variable  which of the variables said so; untouched for 0
  */
-int config_launched_ranks(const char **variable);
+int config_launched_ranks(const char **variable) TUTTI_SHARED(config_launched_ranks);
 
 /** The public object behind tutti_config. */
 struct tutti_config {

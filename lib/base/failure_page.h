@@ -16,6 +16,8 @@
 
 #include <tutti/tutti.h>
 
+#include "base/shared.h"
+
 /** The variable that holds the number of the inherited descriptor. */
 #define FAILURE_PAGE_VARIABLE "TUTTI_INTERNAL_FAILURE_PAGE"
 
@@ -73,11 +75,12 @@ void failure_page_destroy(struct failure_page *page);
  * FAILURE_PAGE_VARIABLE; NULL or a descriptor that is no such page give a zeroed page. While no
  * context is alive, the failure of an earlier one is forgotten.
  */
-void failure_page_open(struct failure_page *page, const char *text);
+void failure_page_open(struct failure_page *page, const char *text)
+        TUTTI_SHARED(failure_page_open);
 /** Library: MPI_Init begins, which waits for all ranks; tells STARTING. */
-void failure_page_start(struct failure_page *page);
+void failure_page_start(struct failure_page *page) TUTTI_SHARED(failure_page_start);
 /** Library: it has returned; tells NONE. */
-void failure_page_started(struct failure_page *page);
+void failure_page_started(struct failure_page *page) TUTTI_SHARED(failure_page_started);
 /** Library: a context of several ranks begins; tells RUNNING. */
 void failure_page_begin(struct failure_page *page);
 /** Library: one that has begun has ended; tells FINALIZED when it was the last. */
@@ -101,6 +104,6 @@ void failure_page_read(
 bool failure_page_suspicion(const struct failure_page *page, uint32_t *seen,
         char text[FAILURE_PAGE_SUSPICION_MAX]);
 /** Library: unmaps; the descriptor stays open for whoever opens it next. */
-void failure_page_close(struct failure_page *page);
+void failure_page_close(struct failure_page *page) TUTTI_SHARED(failure_page_close);
 
 #endif

@@ -9,13 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/shared.h"
+
 /** What memory is aligned to, and ranks and threads divide at, so as not to share a line. */
 #define MEM_CACHE_LINE ((size_t)64)
 
 /** Memory, or NULL. size 0 gives a unique pointer. Any thread. Freed by mem_free(). */
-void *mem_alloc(size_t size);
+void *mem_alloc(size_t size) TUTTI_SHARED(mem_alloc);
 /** As mem_alloc(), zeroed, count * size bytes; NULL also on overflow. */
-void *mem_calloc(size_t count, size_t size);
+void *mem_calloc(size_t count, size_t size) TUTTI_SHARED(mem_calloc);
 /** Resizes to count * size bytes; on failure the old block is unchanged. */
 void *mem_resize(void *block, size_t count, size_t size);
 /**
@@ -24,13 +26,14 @@ void *mem_resize(void *block, size_t count, size_t size);
  * @param array  address of the pointer to the elements
  * @return false when out of memory, nothing changed
  */
-bool mem_grow(void *array, size_t *capacity, size_t need, size_t element);
+bool mem_grow(void *array, size_t *capacity, size_t need, size_t element)
+        TUTTI_SHARED(mem_grow);
 /** Zeroed memory on a boundary of 64 bytes; freed by mem_free(). */
 void *mem_alloc_aligned(size_t size);
 /** A copy of a string, or NULL. */
 char *mem_strdup(const char *text);
 /** Frees any of the above; NULL is allowed. */
-void mem_free(void *block);
+void mem_free(void *block) TUTTI_SHARED(mem_free);
 
 /**
  * Copies bytes between ranges that do not overlap. For data of any length: on some AMD

@@ -24,6 +24,7 @@
 #include <tutti/tutti.h>
 
 #include "base/config.h"
+#include "base/shared.h"
 #include "ops/op.h"
 
 /** What is reduced, and how. */
@@ -60,7 +61,7 @@ bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op);
  * @param outputs  m pointers to count elements, m >= 1; all get the same bits
  */
 void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
-        void *const *outputs, int m, size_t count);
+        void *const *outputs, int m, size_t count) TUTTI_SHARED(reduce_tree);
 
 /** Begins to count the time of reductions by reduce_tree(), if somebody asks; then ends. */
 int64_t reduce_clock(const struct op_env *env);

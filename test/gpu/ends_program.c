@@ -14,16 +14,16 @@
 #define LOOK_NS INT64_C(100000000) /* all ranks look at the clock meanwhile */
 
 /* The linker puts the second in front of the first, in tutti. */
-int64_t __real_clock_ns(void);
-int64_t __wrap_clock_ns(void);
+int64_t __real_libtutti_clock_ns(void);
+int64_t __wrap_libtutti_clock_ns(void);
 void __real_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
 void __wrap_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
 
 static _Atomic int64_t passed;
 
-int64_t __wrap_clock_ns(void)
+int64_t __wrap_libtutti_clock_ns(void)
 {
-    return __real_clock_ns() + atomic_load(&passed);
+    return __real_libtutti_clock_ns() + atomic_load(&passed);
 }
 
 /* Nobody sleeps for long: it may be later than he knows. */

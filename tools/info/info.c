@@ -8,6 +8,7 @@
 
 #include <tutti/tutti.h>
 
+#include "api/plugin.h"
 #include "base/config.h"
 #include "tools/info/calibrate.h"
 
@@ -23,6 +24,26 @@ static void print_library(void)
         }
     }
     (void)printf("\n");
+}
+
+/* Which MPI tutti_init() in this process would use, and what is here for others. */
+static tutti_status print_mpi(const tutti_config *config)
+{
+    const char *transport = "";
+    const tutti_status status = tutti_config_get(config, "transport", &transport);
+    struct mpi_choice choice;
+    char path[PLUGIN_PATH_MAX];
+    const char *name;
+
+    for (int i = 0; (name = plugin_mpi_name(i)) != NULL; i++) {
+        if (plugin_path(name, path)) {
+            (void)printf("plug-in %s: %s\n", name, path);
+        }
+    }
+    plugin_choose_mpi(strcmp(transport, "mpi") == 0, &choice);
+    (void)printf("MPI: %s (%s)\n", choice.name == NULL ? "none" : choice.name,
+            choice.why);
+    return status;
 }
 
 /* What the parameter `kernels` comes to on this machine. */
@@ -70,7 +91,10 @@ static tutti_status print_configuration(void)
     if (status != TUTTI_OK) {
         return status;
     }
-    status = print_kernels(config);
+    status = print_mpi(config);
+    if (status == TUTTI_OK) {
+        status = print_kernels(config);
+    }
     if (status == TUTTI_OK) {
         status = print_gpus(config);
     }

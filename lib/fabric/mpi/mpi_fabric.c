@@ -79,7 +79,7 @@ static tutti_status post_receive(void *state, enum fabric_channel channel, int f
 static tutti_status failed_request(
         const MPI_Status *statuses, int receives, const int *done, int done_count)
 {
-    for (int i = 0; statuses != MPI_STATUSES_IGNORE && i < done_count; i++) {
+    for (int i = 0; i < done_count; i++) {
         const int code = statuses[i].MPI_ERROR;
 
         if (code == MPI_SUCCESS || code == MPI_ERR_PENDING) {
@@ -96,16 +96,16 @@ static tutti_status poll_requests(void *state, void *requests, int receives, int
         int *done, int *done_count)
 {
     struct mpi_fabric *mpi = state;
-    /* Without memory an error does not say whose it is. */
-    MPI_Status *statuses = mem_grow(&mpi->statuses, &mpi->status_capacity,
-                                   (size_t)count, sizeof(MPI_Status))
-            ? mpi->statuses
-            : MPI_STATUSES_IGNORE;
     int completed = 0;
-    const int code = MPI_Testsome(count, requests, &completed, done, statuses);
+    int code;
 
+    if (!mem_grow(&mpi->statuses, &mpi->status_capacity, (size_t)count,
+                sizeof(MPI_Status))) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to move %d messages", count);
+    }
+    code = MPI_Testsome(count, requests, &completed, done, mpi->statuses);
     if (code == MPI_ERR_IN_STATUS) {
-        return failed_request(statuses, receives, done, completed);
+        return failed_request(mpi->statuses, receives, done, completed);
     }
     if (code != MPI_SUCCESS) {
         return mpi_error(code, "moving messages");
@@ -180,8 +180,9 @@ static const struct fabric_ops mpi_fabric_ops = {
 void mpi_fabric_init(struct fabric *fabric, struct mpi_fabric *state, MPI_Comm control,
         MPI_Comm data)
 {
-    *state = (struct mpi_fabric){ .channels = { [FABRIC_CONTROL] = control,
-                                          [FABRIC_DATA] = data } };
+    *state = (struct mpi_fabric){
+        .channels = { [FABRIC_CONTROL] = control, [FABRIC_DATA] = data }
+    };
     *fabric = (struct fabric){ .ops = &mpi_fabric_ops, .state = state };
     (void)MPI_Comm_rank(data, &fabric->rank);
     (void)MPI_Comm_size(data, &fabric->size);

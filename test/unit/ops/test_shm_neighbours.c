@@ -158,16 +158,16 @@ static tutti_status step(struct fleet *fleet, void *user, int member, bool *move
 /* The linker puts this in front of reduce_tree(): it counts sums of more than one tensor. */
 static _Atomic size_t joint_sums;
 
-void __real_reduce_tree(const struct reduce_spec *spec, const void *const *inputs,
-        int n, void *const *outputs, int m, size_t count);
-void __wrap_reduce_tree(const struct reduce_spec *spec, const void *const *inputs,
-        int n, void *const *outputs, int m, size_t count);
+void __real_libtutti_reduce_tree(const struct reduce_spec *spec,
+        const void *const *inputs, int n, void *const *outputs, int m, size_t count);
+void __wrap_libtutti_reduce_tree(const struct reduce_spec *spec,
+        const void *const *inputs, int n, void *const *outputs, int m, size_t count);
 
-void __wrap_reduce_tree(const struct reduce_spec *spec, const void *const *inputs,
-        int n, void *const *outputs, int m, size_t count)
+void __wrap_libtutti_reduce_tree(const struct reduce_spec *spec,
+        const void *const *inputs, int n, void *const *outputs, int m, size_t count)
 {
     joint_sums += count > LONGEST ? 1 : 0;
-    __real_reduce_tree(spec, inputs, n, outputs, m, count);
+    __real_libtutti_reduce_tree(spec, inputs, n, outputs, m, count);
 }
 
 /** Sums TENSORS tensors of these members' layouts; returns how many sums were of several. */

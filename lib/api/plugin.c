@@ -1,0 +1,169 @@
+#include "api/plugin.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/error.h"
+
+/* How an MPI is known: what only it has, and what only its launchers set. */
+static const struct known {
+    const char *name;
+    const char *title;
+    const char *symbol;
+    const char *libraries[2]; /* where its symbols are not for all to see */
+    const char *variables[2];
+} mpis[] = {
+    { .name = "openmpi",
+            .title = "Open MPI",
+            .symbol = "ompi_mpi_comm_world",
+            .libraries = { "libmpi.so.40", "libmpi.so.80" },
+            .variables = { "OMPI_COMM_WORLD_SIZE", "PMIX_RANK" } },
+    { .name = "mpich",
+            .title = "MPICH",
+            .symbol = "MPIR_Err_create_code",
+            .libraries = { "libmpich.so.12", "libmpi.so.12" },
+            .variables = { "PMI_SIZE", "PMI_FD" } },
+};
+enum {
+    MPIS = sizeof mpis / sizeof *mpis
+};
+
+const char *plugin_mpi_name(int i)
+{
+    return i < MPIS ? mpis[i].name : NULL;
+}
+
+bool plugin_path(const char *name, char path[PLUGIN_PATH_MAX])
+{
+    Dl_info self;
+    const char *slash;
+    int len;
+
+    path[0] = '\0';
+    if (dladdr(mpis, &self) == 0 || self.dli_fname == NULL) {
+        return false;
+    }
+    slash = strrchr(self.dli_fname, '/');
+    len = snprintf(path, PLUGIN_PATH_MAX, "%.*slibtutti-%s.so." TUTTI_SOVERSION,
+            slash == NULL ? 0 : (int)(slash + 1 - self.dli_fname), self.dli_fname,
+            name);
+    return len > 0 && len < PLUGIN_PATH_MAX && access(path, R_OK) == 0;
+}
+
+static bool is_in_process(const struct known *mpi)
+{
+    bool is_there = dlsym(RTLD_DEFAULT, mpi->symbol) != NULL;
+
+    for (int i = 0; i < 2 && !is_there; i++) {
+        void *handle = dlopen(mpi->libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        is_there = handle != NULL;
+        if (is_there) {
+            (void)dlclose(handle);
+        }
+    }
+    return is_there;
+}
+
+static const char *launcher_variable(const struct known *mpi)
+{
+    for (int i = 0; i < 2; i++) {
+        if (config_foreign(mpi->variables[i]) != NULL) {
+            return mpi->variables[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes the plug-in of an MPI that was found, unless it is not there: then that is the reason. */
+static bool take(struct mpi_choice *choice, const struct known *mpi, const char *how)
+{
+    char path[PLUGIN_PATH_MAX];
+    const bool is_there = plugin_path(mpi->name, path);
+
+    if (is_there) {
+        choice->name = mpi->name;
+        (void)snprintf(choice->why, sizeof choice->why, "%s", how);
+    } else if (choice->why[0] == '\0') {
+        (void)snprintf(choice->why, sizeof choice->why, "%s, but there is no %.160s",
+                how, path);
+    }
+    return is_there;
+}
+
+void plugin_choose_mpi(bool is_wanted, struct mpi_choice *choice)
+{
+    *choice = (struct mpi_choice){ .name = NULL };
+    if (&mpi_plugin != NULL) {
+        choice->name = mpi_plugin.name;
+        (void)snprintf(choice->why, sizeof choice->why, "the program is linked to it");
+        return;
+    }
+    for (int i = 0; i < MPIS; i++) {
+        char how[64];
+
+        (void)snprintf(how, sizeof how, "%s is in this process", mpis[i].title);
+        if (is_in_process(&mpis[i]) && take(choice, &mpis[i], how)) {
+            return;
+        }
+    }
+    for (int i = 0; i < MPIS; i++) {
+        const char *variable = launcher_variable(&mpis[i]);
+        char how[64];
+
+        (void)snprintf(how, sizeof how, "%s is set", variable == NULL ? "" : variable);
+        if (variable != NULL && take(choice, &mpis[i], how)) {
+            return;
+        }
+    }
+    for (int i = 0; i < MPIS && is_wanted; i++) {
+        if (take(choice, &mpis[i], "transport is mpi")) {
+            return;
+        }
+    }
+    if (choice->why[0] == '\0') {
+        (void)snprintf(choice->why, sizeof choice->why,
+                "no MPI is in this process, and no launcher of one has started it");
+    }
+}
+
+static tutti_status load(const char *name, const struct mpi_plugin **plugin)
+{
+    char path[PLUGIN_PATH_MAX];
+    const struct mpi_plugin *found = NULL;
+    void *handle;
+
+    (void)plugin_path(name, path);
+    /* For all to see: what Open MPI loads itself expects its symbols there. */
+    handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+    if (handle != NULL) {
+        found = dlsym(handle, "libtutti_mpi_plugin");
+    }
+    if (found == NULL) {
+        return error_set(
+                TUTTI_ERR_UNSUPPORTED, "the plug-in cannot be loaded: %s", dlerror());
+    }
+    if (strcmp(found->version, TUTTI_VERSION_STRING) != 0) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "%s is of version %s, and this library of " TUTTI_VERSION_STRING
+                "; install both of one version",
+                path, found->version);
+    }
+    *plugin = found;
+    return TUTTI_OK;
+}
+
+tutti_status plugin_load_mpi(bool is_wanted, const struct mpi_plugin **plugin)
+{
+    struct mpi_choice choice;
+
+    *plugin = &mpi_plugin;
+    if (*plugin != NULL) {
+        return TUTTI_OK;
+    }
+    plugin_choose_mpi(is_wanted, &choice);
+    return choice.name == NULL ? TUTTI_OK : load(choice.name, plugin);
+}
