@@ -254,6 +254,7 @@ static void refused(tutti *t, struct checks *c)
     EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE,
             tutti_send_async(
                     t, "twice", &value[0], 1, TUTTI_INT32, peer, NULL, &requests[1]));
+    job_meet(c); /* else the first may be over */
     EXPECT_OK(c,
             tutti_recv_async(t, "twice", &value[1], 1, TUTTI_INT32,
                     (c->rank + c->size - 1) % c->size, NULL, &requests[1]));
@@ -397,13 +398,31 @@ static void one_is_late(struct checks *c, bool sends)
     EXPECT_OK(c, tutti_finalize(t));
 }
 
+/* Who sends to whom is nobody's business: there is no set of it that a program sees. */
+static void no_set_of_it(tutti *t, struct checks *c, int sets)
+{
+    const tutti_process_set pair = (1U << 31) + (tutti_process_set)(c->rank * c->size);
+    int count = 0;
+
+    EXPECT_OK(c, tutti_process_set_list(t, NULL, 0, &count));
+    EXPECT(c, count == sets);
+    for (int peer = 0; peer < c->size; peer++) {
+        EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+                tutti_process_set_info(t, pair + (tutti_process_set)peer, NULL, NULL));
+    }
+}
+
 void suite_messages(tutti *t, struct checks *c)
 {
+    int sets = 0;
+
     if (c->size == 1) {
         return;
     }
+    EXPECT_OK(c, tutti_process_set_list(t, NULL, 0, &sets));
     every_type(t, c);
     all_at_once(t, c);
+    no_set_of_it(t, c, sets);
     round_a_set(t, c);
     in_groups(t, c);
     refused(t, c);
