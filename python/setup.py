@@ -15,7 +15,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPONENTS = ("lib", "openmpi", "mpich", "ucx", "bin")  # of the installation
+COMPONENTS = ("lib", "openmpi", "mpich", "ucx", "bin", "bench")  # of the installation
 # Of each system; and what must be that of the system: its MPI, and its drivers of network cards.
 OUTSIDE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so|ld-linux|libmpi|libibverbs|libmlx5|librdmacm")
 carried = []  # files of the system that are in the wheel
