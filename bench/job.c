@@ -65,37 +65,64 @@ bool job_prepare(struct job *job, const struct bench_arguments *arguments)
     return opened != 0;
 }
 
-/* The second context: what the first would be with another parameter. */
-static tutti_status open_slow(struct job *job)
+static int allgather(void *user, const void *mine, void *all, size_t bytes)
 {
-    const char *setting = job->arguments->slow;
-    const char *equals = strchr(setting, '=');
+    (void)user;
+    return MPI_Allgather(
+            mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+/* With transport=ucx the ranks of MPI meet over UCX: the one is measured beside the other. */
+static tutti_status join(tutti **t, const tutti_config *config)
+{
+    const char *transport = "";
+    tutti_status status = tutti_config_get(config, "transport", &transport);
+    int rank = 0;
+    int size = 0;
+
+    if (status != TUTTI_OK || strcmp(transport, "ucx") != 0) {
+        return status == TUTTI_OK ? tutti_init_mpi(t, MPI_COMM_WORLD, config) : status;
+    }
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    return tutti_init_oob(t, rank, size, allgather, NULL, config);
+}
+
+/* A context with what `setting` says (NULL: nothing) beside the environment. */
+static tutti_status open_context(tutti **t, const char *setting)
+{
+    const char *equals = setting == NULL ? NULL : strchr(setting, '=');
     char name[64];
     tutti_config *config = NULL;
     tutti_status status = tutti_config_create(&config);
 
-    (void)snprintf(name, sizeof name, "%.*s",
-            equals == NULL ? (int)strlen(setting) : (int)(equals - setting), setting);
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && setting != NULL) {
+        (void)snprintf(name, sizeof name, "%.*s",
+                equals == NULL ? (int)strlen(setting) : (int)(equals - setting),
+                setting);
         status = tutti_config_set(config, name, equals == NULL ? "" : equals + 1);
     }
     if (status == TUTTI_OK) {
-        status = tutti_init_mpi(&job->slow, MPI_COMM_WORLD, config);
+        status = join(t, config);
     }
     tutti_config_destroy(config);
-    return status == TUTTI_OK
-            ? TUTTI_OK
-            : job_failed(job, status, "the context of --compare slow");
+    return status;
 }
 
 tutti_status job_open(struct job *job)
 {
-    tutti_status status = tutti_init_mpi(&job->t, MPI_COMM_WORLD, NULL);
+    tutti_status status = open_context(&job->t, NULL);
 
     if (status != TUTTI_OK) {
-        return job_failed(job, status, "tutti_init_mpi");
+        return job_failed(job, status, "the context");
     }
-    return (job->arguments->compare & BENCH_WITH_SLOW) != 0 ? open_slow(job) : TUTTI_OK;
+    if ((job->arguments->compare & BENCH_WITH_SLOW) == 0) {
+        return TUTTI_OK;
+    }
+    status = open_context(&job->slow, job->arguments->slow);
+    return status == TUTTI_OK
+            ? TUTTI_OK
+            : job_failed(job, status, "the context of --compare slow");
 }
 
 tutti_status job_close(struct job *job)

@@ -9,15 +9,18 @@ install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 add_custom_target(plugins)
-set(TUTTI_PLUGINS ${TUTTI_MPI_PLUGINS})
-if(TUTTI_HAVE_UCX)
-    list(APPEND TUTTI_PLUGINS ucx)
-endif()
-foreach(plugin ${TUTTI_PLUGINS}) # each a package, for what it depends on
-    add_dependencies(plugins tutti_${plugin})
-    install(TARGETS tutti_${plugin} EXPORT tuttiTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${plugin} NAMELINK_COMPONENT dev)
+foreach(family ${TUTTI_MPI_PLUGINS}) # each a package, for what it depends on
+    add_dependencies(plugins tutti_${family})
+    install(TARGETS tutti_${family} EXPORT tuttiTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${family} NAMELINK_COMPONENT dev)
 endforeach()
+set(TUTTI_PLUGINS ${TUTTI_MPI_PLUGINS})
+if(TUTTI_HAVE_UCX) # nobody links it
+    list(APPEND TUTTI_PLUGINS ucx)
+    add_dependencies(plugins tutti_ucx)
+    install(TARGETS tutti_ucx
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ucx NAMELINK_SKIP)
+endif()
 # What of a build is installed, for one that needs no more: the preset `package`.
 add_custom_target(installed)
 add_dependencies(installed tutti tutti_trainer plugins)

@@ -1,7 +1,7 @@
 /*
  * Ranks that meet in a directory which all of them see, without MPI and without a launcher.
  *
- *   files RANK SIZE DIRECTORY    once for each rank, on any hosts; a new directory each time
+ *   files RANK SIZE DIRECTORY    once for each rank, on any hosts; an empty directory each time
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,33 +10,14 @@
 #include <tutti/tutti.h>
 
 struct meeting {
-    int rank, size;
+    int rank, size, round;
     const char *directory;
-    int round; /* allgathers so far */
 };
 
-/** Reads another rank's file when it is there; false: it has not come for a minute. */
-static int read_file(const char *path, void *bytes, size_t count)
-{
-    const struct timespec moment = { .tv_nsec = 1000000 };
-
-    for (int tries = 0; tries < 60000; tries++) {
-        FILE *file = fopen(path, "rb");
-
-        if (file != NULL) {
-            const size_t got = fread(bytes, 1, count, file);
-
-            (void)fclose(file);
-            return got == count;
-        }
-        (void)nanosleep(&moment, NULL);
-    }
-    return 0;
-}
-
-/** Each rank writes a file and reads those of all; a file is whole when it has its name. */
+/* Each rank writes a file and reads those of all. A file is whole when it has its name. */
 static int allgather(void *user, const void *mine, void *all, size_t bytes)
 {
+    const struct timespec moment = { .tv_nsec = 1000000 };
     struct meeting *m = user;
     char path[4096], unfinished[4096];
     FILE *file;
@@ -51,8 +32,14 @@ static int allgather(void *user, const void *mine, void *all, size_t bytes)
     }
     for (int r = 0; r < m->size; r++) {
         (void)snprintf(path, sizeof path, "%s/%d.%d", m->directory, m->round, r);
-        if (!read_file(path, (char *)all + (size_t)r * bytes, bytes)) {
-            (void)fprintf(stderr, "rank %d: rank %d has not come\n", m->rank, r);
+        file = fopen(path, "rb");
+        for (int tries = 0; file == NULL && tries < 60000; tries++) { /* a minute */
+            (void)nanosleep(&moment, NULL);
+            file = fopen(path, "rb");
+        }
+        if (file == NULL ||
+                fread((char *)all + (size_t)r * bytes, 1, bytes, file) != bytes ||
+                fclose(file) != 0) {
             return 2;
         }
     }
@@ -61,22 +48,18 @@ static int allgather(void *user, const void *mine, void *all, size_t bytes)
 
 int main(int argc, char **argv)
 {
-    struct meeting m = { .directory = argc > 3 ? argv[3] : "." };
+    struct meeting m = { .rank = argc > 3 ? atoi(argv[1]) : 0,
+        .size = argc > 3 ? atoi(argv[2]) : 1,
+        .directory = argc > 3 ? argv[3] : "." };
+    float value = (float)m.rank;
     tutti *t;
-    float value;
 
-    m.rank = argc > 3 ? atoi(argv[1]) : 0;
-    m.size = argc > 3 ? atoi(argv[2]) : 1;
-    if (tutti_init_oob(&t, m.rank, m.size, allgather, &m, NULL) != TUTTI_OK) {
+    if (tutti_init_oob(&t, m.rank, m.size, allgather, &m, NULL) != TUTTI_OK ||
+            tutti_allreduce(t, "value", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
+                    NULL) != TUTTI_OK) {
         (void)fprintf(stderr, "%s\n", tutti_last_error());
         return 1;
     }
-    value = (float)m.rank;
-    if (tutti_allreduce(t, "value", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
-                NULL) != TUTTI_OK) {
-        (void)fprintf(stderr, "%s\n", tutti_last_error());
-        return 1;
-    }
-    printf("rank %d of %d: the ranks add up to %g\n", m.rank, m.size, (double)value);
+    (void)printf("rank %d of %d: the ranks add up to %g\n", m.rank, m.size, value);
     return tutti_finalize(t) == TUTTI_OK ? 0 : 1;
 }

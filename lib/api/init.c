@@ -272,6 +272,17 @@ static tutti_status prepare(struct context_spec *spec, struct init_env *env)
     return status;
 }
 
+static tutti_status check_vendor(const struct context_spec *spec, const struct job *job)
+{
+    return spec->config.backend == CONFIG_BACKEND_VENDOR && job->vendor == NULL
+            ? error_set(TUTTI_ERR_CONFIG,
+                      "backend=vendor means the collectives of an MPI, and the "
+                      "messages of "
+                      "this job go over %s; use another backend, or transport=mpi",
+                      job->name)
+            : TUTTI_OK;
+}
+
 static struct doorbell *bell_of(const void *user, int rank)
 {
     return shm_domain_bell(user, rank);
@@ -295,6 +306,9 @@ static tutti_status start(tutti **t, struct context_spec *spec, struct init_env 
     spec->release = leave_job;
     spec->user = env;
     status = prepare(spec, env);
+    if (status == TUTTI_OK) {
+        status = check_vendor(spec, env->job); /* the same on all ranks */
+    }
     if (status != TUTTI_OK) {
         context_spec_fini(spec);
         return status;

@@ -4,10 +4,11 @@
  */
 #include "api/init_boot.h"
 
-#include <string.h>
+#include <stdbool.h>
 
 #include "api/init.h"
 #include "api/plugin.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "boot/boot.h"
 #include "boot/pmi.h"
@@ -16,14 +17,46 @@
 
 /* ------------------------------------------------------------------ what is found */
 
-tutti_status init_boot_find(struct boot *boot)
+static bool session_is_here(void)
 {
-    static tutti_status (*const open[])(struct boot * boot) = { boot_session_open,
-        boot_torchrun_open, boot_pmi2_open, boot_pmix_open };
+    return config_internal(BOOT_SESSION_VARIABLE) != NULL;
+}
+
+/* In the order in which they are asked. */
+static const struct source {
+    const char *title;
+    bool (*is_here)(void);
+    tutti_status (*open)(struct boot *boot); /* TUTTI_AGAIN: it is not */
+} sources[] = {
+    { .title = "tuttirun, by its session",
+            .is_here = session_is_here,
+            .open = boot_session_open },
+    { .title = "torchrun's variables, by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+            .is_here = boot_torchrun_is_here,
+            .open = boot_torchrun_open },
+    { .title = "srun, by PMI-2", .is_here = boot_pmi2_is_here, .open = boot_pmi2_open },
+    { .title = "srun, by PMIx", .is_here = boot_pmix_is_here, .open = boot_pmix_open },
+};
+enum {
+    SOURCES = sizeof sources / sizeof *sources
+};
+
+const char *init_boot_seen(void)
+{
+    for (int i = 0; i < SOURCES; i++) {
+        if (sources[i].is_here()) {
+            return sources[i].title;
+        }
+    }
+    return NULL;
+}
+
+static tutti_status find(struct boot *boot)
+{
     tutti_status status = TUTTI_AGAIN;
 
-    for (size_t i = 0; i < sizeof open / sizeof open[0] && status == TUTTI_AGAIN; i++) {
-        status = open[i](boot);
+    for (int i = 0; i < SOURCES && status == TUTTI_AGAIN; i++) {
+        status = sources[i].open(boot);
     }
     return status;
 }
@@ -45,7 +78,7 @@ static tutti_status join(tutti **t, struct boot *boot, const tutti_config *confi
 tutti_status init_boot(tutti **t, const tutti_config *config)
 {
     struct boot boot;
-    tutti_status status = init_boot_find(&boot);
+    tutti_status status = find(&boot);
 
     if (status == TUTTI_OK) {
         status = join(t, &boot, config);

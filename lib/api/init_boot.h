@@ -6,15 +6,11 @@
 
 #include <tutti/tutti.h>
 
-#include "boot/boot.h"
+#include "base/shared.h"
 
-/**
- * Meets the other ranks where something has started them that says how.
- * @param[out] boot  closed by the caller
- * @return TUTTI_OK; TUTTI_AGAIN: nothing has, this process is alone; errors of the boots
- */
-TUTTI_MUST_USE tutti_status init_boot_find(struct boot *boot);
-/** tutti_init() where there is no MPI. @return TUTTI_AGAIN as init_boot_find() */
+/** tutti_init() where there is no MPI. @return TUTTI_AGAIN: this process is alone */
 TUTTI_MUST_USE tutti_status init_boot(tutti **t, const tutti_config *config);
+/** What has started this process, for people; NULL: nothing that says so. */
+const char *init_boot_seen(void) TUTTI_SHARED(init_boot_seen);
 
 #endif

@@ -145,8 +145,10 @@ static tutti_status load(
         version = dlsym(handle, symbol);
     }
     if (version == NULL) {
-        return error_set(
-                TUTTI_ERR_UNSUPPORTED, "the plug-in cannot be loaded: %s", dlerror());
+        const char *why = dlerror(); /* NOLINT(concurrency-mt-unsafe): not here */
+
+        return error_set(TUTTI_ERR_UNSUPPORTED, "the plug-in cannot be loaded: %s",
+                why == NULL ? path : why);
     }
     if (strcmp(*version, TUTTI_VERSION_STRING) != 0) {
         return error_set(TUTTI_ERR_UNSUPPORTED,

@@ -10,8 +10,9 @@
 #include "base/error.h"
 
 /* Ranks that a launcher started and that nobody joins would each train for itself. */
-static tutti_status check_alone(bool is_wanted)
+static tutti_status check_alone(int transport)
 {
+    const bool is_wanted = transport == CONFIG_TRANSPORT_MPI;
     struct mpi_choice choice;
     const char *variable = "";
     const int launched = config_launched_ranks(&variable);
@@ -21,11 +22,15 @@ static tutti_status check_alone(bool is_wanted)
         return error_set(
                 TUTTI_ERR_UNSUPPORTED, "transport cannot be mpi: %s", choice.why);
     }
-    return launched <= 1 ? TUTTI_OK
-                         : error_set(TUTTI_ERR_UNSUPPORTED,
-                                   "%s=%d, but tutti cannot join these ranks: %s; "
-                                   "tutti-info prints what is there",
-                                   variable, launched, choice.why);
+    return launched <= 1
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_UNSUPPORTED,
+                      "%s=%d, but tutti cannot join these ranks: %s, and "
+                      "neither tuttirun nor torchrun nor srun's PMI says "
+                      "who is there; tutti-info prints what is there",
+                      variable, launched,
+                      transport == CONFIG_TRANSPORT_UCX ? "transport is ucx"
+                                                        : choice.why);
 }
 
 /* The job of the launcher; `config` is the caller's, or of the environment. */
@@ -50,7 +55,7 @@ static tutti_status init_world(tutti **t, const tutti_config *config, int transp
         }
     }
     if (status == TUTTI_OK || status == TUTTI_AGAIN) {
-        status = check_alone(is_wanted);
+        status = check_alone(transport);
     }
     return status == TUTTI_OK ? tutti_init_local(1, t, config) : status;
 }

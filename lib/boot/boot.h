@@ -16,7 +16,7 @@ struct boot {
     int local_rank; /* -1: not known */
     /*
      * all[r * bytes ..] is what rank r gave. Collective; blocks; an error when a rank is
-     * gone or does not come within config start_timeout.
+     * gone or does not come within some minutes.
      */
     tutti_status (*allgather)(void *user, const void *mine, void *all, size_t bytes);
     void (*close)(void *user);

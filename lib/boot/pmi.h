@@ -6,6 +6,8 @@
 #ifndef TUTTI_BOOT_PMI_H
 #define TUTTI_BOOT_PMI_H
 
+#include <stdbool.h>
+
 #include "boot/boot.h"
 
 /**
@@ -13,7 +15,9 @@
  *         library is missing, or failed; TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status boot_pmi2_open(struct boot *boot);
+bool boot_pmi2_is_here(void);
 /** As boot_pmi2_open(). TUTTI_AGAIN also where the library was built without PMIx's header. */
 TUTTI_MUST_USE tutti_status boot_pmix_open(struct boot *boot);
+bool boot_pmix_is_here(void);
 
 #endif

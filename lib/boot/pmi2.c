@@ -142,11 +142,16 @@ static void keep_open(void *user)
     (void)user;
 }
 
+bool boot_pmi2_is_here(void)
+{
+    return config_foreign("PMI_FD") != NULL && config_foreign("SLURM_STEP_ID") != NULL;
+}
+
 tutti_status boot_pmi2_open(struct boot *boot)
 {
     tutti_status status = TUTTI_OK;
 
-    if (config_foreign("PMI_FD") == NULL || config_foreign("SLURM_STEP_ID") == NULL) {
+    if (!boot_pmi2_is_here()) {
         return TUTTI_AGAIN;
     }
     pthread_mutex_lock(&lock);

@@ -142,12 +142,17 @@ static void keep_open(void *user)
     (void)user;
 }
 
+bool boot_pmix_is_here(void)
+{
+    return config_foreign("PMIX_RANK") != NULL &&
+            config_foreign("PMIX_NAMESPACE") != NULL;
+}
+
 tutti_status boot_pmix_open(struct boot *boot)
 {
     tutti_status status = TUTTI_OK;
 
-    if (config_foreign("PMIX_RANK") == NULL ||
-            config_foreign("PMIX_NAMESPACE") == NULL) {
+    if (!boot_pmix_is_here()) {
         return TUTTI_AGAIN;
     }
     pthread_mutex_lock(&lock);

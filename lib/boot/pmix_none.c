@@ -8,3 +8,8 @@ tutti_status boot_pmix_open(struct boot *boot)
     (void)boot;
     return TUTTI_AGAIN;
 }
+
+bool boot_pmix_is_here(void)
+{
+    return false;
+}

@@ -394,18 +394,21 @@ static tutti_status read_job(struct torchrun *t, int *local_rank)
     return status;
 }
 
+bool boot_torchrun_is_here(void)
+{
+    return config_foreign("RANK") != NULL && config_foreign("WORLD_SIZE") != NULL &&
+            config_foreign("MASTER_ADDR") != NULL &&
+            config_foreign("MASTER_PORT") != NULL;
+}
+
 tutti_status boot_torchrun_open(struct boot *boot)
 {
-    static const char *const variables[] = { "RANK", "WORLD_SIZE", "MASTER_ADDR",
-        "MASTER_PORT" };
     struct torchrun *t;
     int local_rank = -1;
     tutti_status status;
 
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        if (config_foreign(variables[i]) == NULL) {
-            return TUTTI_AGAIN;
-        }
+    if (!boot_torchrun_is_here()) {
+        return TUTTI_AGAIN;
     }
     t = mem_calloc(1, sizeof *t);
     if (t == NULL) {

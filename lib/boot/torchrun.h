@@ -6,6 +6,8 @@
 #ifndef TUTTI_BOOT_TORCHRUN_H
 #define TUTTI_BOOT_TORCHRUN_H
 
+#include <stdbool.h>
+
 #include "boot/boot.h"
 
 /**
@@ -14,5 +16,6 @@
  *         TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status boot_torchrun_open(struct boot *boot);
+bool boot_torchrun_is_here(void);
 
 #endif

@@ -510,9 +510,15 @@ static void stand_back(struct tutti *t, struct background *background)
             !is_stopping(t) && submitter_runs(t, background));
 }
 
+static bool rings_by_itself(const struct tutti *t)
+{
+    return t->peers.transport.ops->wakes && t->peers.transport.ops->arm == NULL;
+}
+
 /*
  * A nap of the background thread is not disturbed by submissions: a burst of them is
- * better taken in together. Where the transport rings, sleeping on the bell is as good.
+ * better taken in together. Where the transport rings by itself, sleeping on the bell is as
+ * good; where that must be readied, it takes more than a nap.
  */
 static void background_idle(struct tutti *t, struct background *background,
         struct idleness *idle, uint32_t seen)
@@ -521,7 +527,7 @@ static void background_idle(struct tutti *t, struct background *background,
     const bool is_early = now - idle->since_ns < spin_limit_ns(t);
     bool is_free;
 
-    if (t->peers.transport.ops->wakes) {
+    if (rings_by_itself(t)) {
         be_idle(t, idle, seen, INT64_MAX);
         return;
     }
@@ -550,8 +556,7 @@ static void background_start(struct tutti *t, struct background *background)
     background->busy_nap_ns = NAP_BUSY_MIN_NS;
     background->awaited = false;
     background->computes = false;
-    if (!t->peers.transport.ops->wakes &&
-            !cpu_load_has_free(&background->load, clock_ns()) &&
+    if (!rings_by_itself(t) && !cpu_load_has_free(&background->load, clock_ns()) &&
             submitter_runs(t, background)) {
         stand_back(t, background);
     }

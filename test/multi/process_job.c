@@ -46,8 +46,7 @@ static int allgather(void *user, const void *mine, void *all, size_t bytes)
 {
     const MPI_Comm *comm = user;
 
-    return MPI_Allgather(
-            mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, *comm);
+    return MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, *comm);
 }
 
 /* With SUITE_OOB MPI only says who is there, and UCX carries the messages. */

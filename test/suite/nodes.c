@@ -175,6 +175,10 @@ static void vendor_keeps_its_order(struct checks *c)
     tutti *t;
 
     checks_step(c, "the order of sums of MPI");
+    if (getenv("SUITE_OOB") != NULL) {
+        EXPECT_STATUS(c, TUTTI_ERR_CONFIG, job_try_open(c, settings, &t));
+        return;
+    }
     t = job_open(c, settings);
     EXPECT_OK(c, tutti_process_set_create(t, &first, 1, &set));
     EXPECT(c, tutti_sums_follow_ranks(t, TUTTI_WORLD) == (c->size == 1));

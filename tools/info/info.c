@@ -8,6 +8,7 @@
 
 #include <tutti/tutti.h>
 
+#include "api/init_boot.h"
 #include "api/plugin.h"
 #include "base/config.h"
 #include "tools/info/calibrate.h"
@@ -41,8 +42,14 @@ static tutti_status print_mpi(const tutti_config *config)
         }
     }
     plugin_choose_mpi(strcmp(transport, "mpi") == 0, &choice);
-    (void)printf("MPI: %s (%s)\n", choice.name == NULL ? "none" : choice.name,
-            choice.why);
+    (void)printf(
+            "MPI: %s (%s)\n", choice.name == NULL ? "none" : choice.name, choice.why);
+    if (plugin_path("ucx", path)) {
+        (void)printf("plug-in ucx: %s\n", path);
+    }
+    (void)printf("ranks without an MPI: %s\n",
+            init_boot_seen() == NULL ? "none; this process is alone"
+                                     : init_boot_seen());
     return status;
 }
 

@@ -176,15 +176,17 @@ static void connection_lost(void *user, ucp_ep_h endpoint, ucs_status_t why)
     }
 }
 
-static void watch_peer(struct ucx *ucx, int rank, const struct record *record)
+/* Where this is true its end is seen without UCX's help. */
+static bool watch_peer(struct ucx *ucx, int rank, const struct record *record)
 {
+    struct ucx_peer *peer = &ucx->peers[rank];
     struct record own;
 
     record_read(ucx, ucx->rank, &own);
-    if (record->kernel == own.kernel && record->process != own.process) {
-        ucx->peers[rank].descriptor =
-                watch_process(&ucx->watch, record->process, &ucx->peers[rank].process);
+    if (peer->descriptor < 0 && record->kernel == own.kernel) {
+        peer->descriptor = watch_process(&ucx->watch, record->process, &peer->process);
     }
+    return peer->descriptor >= 0;
 }
 
 tutti_status peers_error(const struct ucx *ucx, int rank, ucs_status_t code)
@@ -226,12 +228,15 @@ tutti_status peers_connect(struct ucx *ucx, int rank)
     }
     record_read(ucx, rank, &record);
     params.address = (const ucp_address_t *)record.address;
+    peer->is_watched = watch_peer(ucx, rank, &record);
+    if (peer->is_watched) {
+        params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    }
     code = ucp_ep_create(ucx->worker, &params, &peer->endpoint);
     if (code != UCS_OK) {
         peer->endpoint = NULL;
         return peers_error(ucx, rank, code);
     }
-    watch_peer(ucx, rank, &record);
     return TUTTI_OK;
 }
 
@@ -262,6 +267,7 @@ tutti_status peers_check(const struct ucx *ucx)
 
 /* ------------------------------------------------------------------------- the end */
 
+/* The others' connections, which UCX may not break off, end with the worker. */
 void peers_disconnect(struct ucx *ucx)
 {
     const ucp_request_param_t at_once = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -270,7 +276,7 @@ void peers_disconnect(struct ucx *ucx)
     for (int r = 0; r < ucx->size && ucx->peers != NULL; r++) {
         ucs_status_ptr_t closing = NULL;
 
-        if (ucx->peers[r].endpoint != NULL) {
+        if (ucx->peers[r].endpoint != NULL && !ucx->peers[r].is_watched) {
             closing = ucp_ep_close_nbx(ucx->peers[r].endpoint, &at_once);
         }
         if (UCS_PTR_IS_PTR(closing)) {

@@ -16,6 +16,7 @@ struct ucx_peer {
     ucp_ep_h endpoint; /* NULL: none yet */
     int descriptor; /* of its process, where that is on this host; -1: none. Owned */
     struct watched process;
+    bool is_watched; /* its endpoint may use transports that notice no end */
     bool is_lost; /* its process, or the connection to it, has ended */
     bool has_left; /* it has said goodbye */
     ucs_status_t why; /* it is lost */

@@ -8,13 +8,15 @@
  * so a receive from any rank leaves out the first part. UCX keeps the order of messages of
  * one tag and pair of ranks, as fabric.h wants it.
  *
- * Deaths. Endpoints have UCP_ERR_HANDLING_MODE_PEER: UCX calls connection_lost() when a
- * connection ends, which over TCP is when the other kernel has closed it, and over others at
- * the next look, every KEEPALIVE. In shared memory nothing is closed: there the watch has a
- * descriptor of the process (watch.h). Control messages go along a tree of all ranks and
- * both ways, so every rank has a living one at the other end of an endpoint. A rank that
- * ends in good order says goodbye before, and its end is no death; that may be read after the
- * end is known, so everything that has come is read before the end is believed.
+ * Deaths. To a rank on this host, whose process the watch has a descriptor of (watch.h),
+ * endpoints may use shared memory, in which nothing is closed: UCX takes it only without
+ * error handling. Other endpoints have UCP_ERR_HANDLING_MODE_PEER: UCX calls
+ * connection_lost() when a connection ends, which over TCP is when the other kernel has
+ * closed it, and over others at the next look, every KEEPALIVE. Control messages go along a
+ * tree of all ranks and both ways, so every rank has a living one at the other end of an
+ * endpoint. A rank that ends in good order says goodbye before, and its end is no death; that
+ * may be read after the end is known, so everything that has come is read before the end is
+ * believed.
  */
 #include "fabric/ucx/ucx.h"
 
