@@ -41,6 +41,11 @@ def main():
     for name in list(os.environ):
         if name.startswith(OTHERS):
             del os.environ[name]
+    import tutti
+    from check import refused
+
+    refused(ValueError, "not 2 times", tutti.Context, oob=(0, 2, lambda mine: [mine]))
+    refused(ZeroDivisionError, "by zero", tutti.Context, oob=(0, 2, lambda mine: 1 // 0))
     os.environ["OMP_NUM_THREADS"] = "1"
     for way in "torchrun", "spawn":
         with socket.socket() as free:
