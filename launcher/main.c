@@ -27,8 +27,8 @@
 #include "launcher/mpi_launcher/mpi_launcher.h"
 #include "launcher/mpi_launcher/prepare.h"
 #include "launcher/options.h"
+#include "launcher/session/link.h"
 #include "launcher/session/loop.h"
-#include "launcher/session/server.h"
 #include "launcher/shell.h"
 #include "launcher/signals.h"
 #include "tools/check/check.h"
@@ -191,31 +191,36 @@ static void print_place(
     }
 }
 
-/* The hosts that join us. A dry run asks nobody, and so knows only those with names. */
-static tutti_status gather(const struct options *options, struct placement *placement)
+/* Becomes the starter of its ranks; returns only where that fails. */
+static tutti_status follow(const struct options *options, const struct placement *placement)
 {
-    const int slots = options->slots_per_host > 0 ? options->slots_per_host : 1;
-    const int ranks = options->np > 0 ? options->np : placement->join.nodes * slots;
+    struct launch_command command = { .words = { .items = NULL } };
+    struct arguments variables = { .items = NULL };
+    char join[LINK_JOIN_MAX];
+    tutti_status status = launch_prepare(options, placement, environ, &command);
 
-    if (!options->dry_run) {
-        /* They may take minutes, after which it would be too late to say that they are too many. */
-        if (server_raise_limit(ranks) != TUTTI_OK) {
-            return TUTTI_ERR_INVALID;
-        }
-        return here_gather(options, placement);
+    if (status == TUTTI_OK) {
+        status = here_wait(&placement->join, options->join_timeout, join);
     }
-    return placement->hosts.count > 0
-            ? TUTTI_OK
-            : error_set(TUTTI_ERR_INVALID,
-                      "%s: its hosts are known when they have joined, for which "
-                      "--dry-run does not wait",
-                      placement->source);
+    if (status == TUTTI_OK) {
+        launch_environment(&command, environ, &variables);
+        arguments_set(&variables, LINK_VARIABLE, join);
+        arguments_set(&variables, HERE_VARIABLE, placement->join.first);
+        status = arguments_status(&variables);
+    }
+    if (status == TUTTI_OK) {
+        (void)become(&command, variables.items);
+        status = TUTTI_ERR_SYSTEM;
+    }
+    arguments_fini(&variables);
+    launch_command_fini(&command);
+    return status;
 }
 
-/* On a host that is not the first: starts its own ranks, until the job is over. */
+/* On a host that is not the first. */
 static int wait_placed(const struct options *options, const struct placement *placement)
 {
-    if (placement->join.nodes == 0 || options->dry_run) {
+    if (placement->share.count == 0 || options->dry_run) {
         (void)fprintf(
                 stderr, "tuttirun: %s: another host runs the job\n", placement->source);
         return EXIT_SUCCESS;
@@ -224,7 +229,7 @@ static int wait_placed(const struct options *options, const struct placement *pl
         (void)fprintf(stderr, "tuttirun: %s: host %s runs the job\n", placement->source,
                 placement->join.first);
     }
-    return here_serve(options, placement, environ);
+    return follow(options, placement) == TUTTI_OK ? EXIT_SUCCESS : report();
 }
 
 static tutti_status place_ranks(
@@ -244,19 +249,18 @@ static tutti_status place_ranks(
     if (status == TUTTI_OK && placement->join.nodes > 1 && !options->dry_run) {
         status = join_secret_read(options, environment, &placement->join);
     }
-    if (status != TUTTI_OK || placement->waits) {
+    if (status != TUTTI_OK || (placement->waits && placement->join.nodes <= 1)) {
         return status;
     }
-    if (placement->join.nodes > 1) {
-        status = gather(options, placement);
-    }
-    if (status == TUTTI_OK) {
-        status = take(options, placement);
+    status = take(options, placement);
+    if (status == TUTTI_OK && placement->join.nodes > 1) {
+        status = here_share(placement, options->np);
     }
     if (status == TUTTI_OK) {
         status = export_roles(options, placement);
     }
-    if (status == TUTTI_OK && (options->verbose || options->dry_run)) {
+    if (status == TUTTI_OK && !placement->waits &&
+            (options->verbose || options->dry_run)) {
         print_place(options, placement);
     }
     return status;
@@ -287,7 +291,6 @@ static int run(struct options *options)
     result = status != TUTTI_OK ? report()
             : placement.waits   ? wait_placed(options, &placement)
                                 : run_job(options, &placement);
-    here_free(placement.here);
     placement_fini(&placement);
     return result;
 }

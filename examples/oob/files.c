@@ -48,8 +48,8 @@ static int allgather(void *user, const void *mine, void *all, size_t bytes)
 
 int main(int argc, char **argv)
 {
-    struct meeting m = { .rank = argc > 3 ? atoi(argv[1]) : 0,
-        .size = argc > 3 ? atoi(argv[2]) : 1,
+    struct meeting m = { .rank = argc > 3 ? (int)strtol(argv[1], NULL, 10) : 0,
+        .size = argc > 3 ? (int)strtol(argv[2], NULL, 10) : 1,
         .directory = argc > 3 ? argv[3] : "." };
     float value = (float)m.rank;
     tutti *t;

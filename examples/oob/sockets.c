@@ -119,13 +119,13 @@ int main(int argc, char **argv)
     tutti *t;
     float value;
 
-    m.rank = argc > 4 ? atoi(argv[1]) : 0;
-    m.size = argc > 4 ? atoi(argv[2]) : 0;
+    m.rank = argc > 4 ? (int)strtol(argv[1], NULL, 10) : 0;
+    m.size = argc > 4 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (m.size < 1 || m.size > RANKS_MAX) {
         (void)fprintf(stderr, "usage: sockets RANK SIZE HOST PORT\n");
         return 2;
     }
-    if (m.rank == 0 ? !listen_for_all(&m, atoi(argv[4]))
+    if (m.rank == 0 ? !listen_for_all(&m, (int)strtol(argv[4], NULL, 10))
                     : !connect_to_zero(&m, argv[3], argv[4])) {
         (void)fprintf(stderr, "rank %d has not met the others\n", m.rank);
         return 1;

@@ -331,8 +331,9 @@ TUTTI_MUST_USE tutti_status tutti_gpu_describe(
         const tutti_config *config, char *text, size_t capacity);
 
 /**
- * Joins the job that the launcher (tuttirun, mpirun, srun) started, as MPI_Init does. A
- * process without a launcher and without MPI is a job of one rank. If the application has
+ * Joins the job that the launcher (tuttirun, mpirun, srun, torchrun) started, as MPI_Init
+ * does; over UCX where that is without an MPI (docs/without-mpi.md). A process without a
+ * launcher and without MPI is a job of one rank. If the application has
  * not initialised MPI, this call does so with MPI_THREAD_MULTIPLE, and the last context of the process
  * finalizes MPI in tutti_finalize(); MPI cannot be initialised again after that: see
  * tutti_mpi_hold().

@@ -34,6 +34,7 @@
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
 #include "launcher/exit_status.h"
+#include "launcher/here/here.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/session/loop.h"
@@ -93,11 +94,13 @@ static void build_environment(
 {
     static const char secret[] = LINK_VARIABLE "=";
     static const char place[] = RANK_VARIABLE "=";
+    static const char here[] = HERE_VARIABLE "=";
     char *const *entries = supervisor->plan->environment;
 
     for (; *entries != NULL; entries++) {
         if (strncmp(*entries, secret, sizeof secret - 1) != 0 &&
-                strncmp(*entries, place, sizeof place - 1) != 0) {
+                strncmp(*entries, place, sizeof place - 1) != 0 &&
+                strncmp(*entries, here, sizeof here - 1) != 0) {
             arguments_add(environment, *entries);
         }
     }
@@ -290,6 +293,10 @@ static void start(struct supervisor *supervisor)
                 tutti_last_error());
         supervisor->phase = PHASE_DRAINING;
     }
+    if (supervisor->plan->rank.local_rank == 0 &&
+            environment_get(supervisor->plan->environment, HERE_VARIABLE) != NULL) {
+        supervisor->console = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    }
     take_whole_host();
     leave_streams();
 }
@@ -467,6 +474,12 @@ static void finish(struct supervisor *supervisor)
     output_fini(&supervisor->streams.err);
     host_metrics_fini(&supervisor->metrics);
     failure_page_destroy(&supervisor->failure_page);
+    if (!supervisor->is_released) {
+        supervisor_tell(supervisor,
+                link_text_of("the first host is lost: its tuttirun has ended, or the "
+                             "network was cut"));
+    }
+    fd_close(&supervisor->console);
     door_fini(&supervisor->door);
     keep_fini(&supervisor->keep);
     fd_close(&supervisor->recording.fd);
@@ -511,6 +524,7 @@ static int run(
     supervisor->leftovers.guardian_fd = -1;
     supervisor->keep.fd = -1;
     supervisor->door = door_none;
+    supervisor->console = -1;
     supervisor->signal_fd = -1;
     supervisor->streams.out.fd = -1;
     supervisor->streams.err.fd = -1;

@@ -153,6 +153,7 @@ struct supervisor {
     struct loop_watch watches[WATCHES];
     struct supervisor_launcher launcher;
     struct supervisor_leftovers leftovers;
+    int console; /* stderr of another host than the first (here/here.h); -1: nothing is told there */
     int signal_fd; /* SIGCHLD, and signals to the supervisor              */
     char binding[BIND_TEXT_MAX]; /* in words                              */
     struct failure_page failure_page; /* for the library                  */
@@ -200,6 +201,8 @@ bool supervisor_is_saving(const struct supervisor *supervisor);
 /** The end of the program: its last output, EXITED, and the end of what it left. */
 void supervisor_report_end(struct supervisor *supervisor, int64_t now);
 
+/** Tells the console of this host, once, why the job failed. */
+void supervisor_tell(struct supervisor *supervisor, struct link_text text);
 /** Carries out a message of tuttirun; called by the uplink, whose owner is the supervisor. */
 void supervisor_obey(void *owner, const struct link_message *message, int64_t now);
 /** Letter of the program's state, for beats; 0: it does not run. */

@@ -15,6 +15,7 @@
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor.h"
 #include "launcher/program.h"
+#include "launcher/session/loop.h"
 
 /* Each look reads 64 KiB of a stream, 4 KiB of a terminal: no pipe holds more. */
 static const unsigned looks_max = 64;
@@ -289,6 +290,14 @@ static void post_failure(
     door_fail(&supervisor->door, failure->text);
 }
 
+void supervisor_tell(struct supervisor *supervisor, struct link_text text)
+{
+    if (supervisor->console >= 0 && text.len > 0) {
+        (void)dprintf(supervisor->console, "tuttirun: %.*s\n", (int)text.len, text.text);
+    }
+    fd_close(&supervisor->console);
+}
+
 void supervisor_obey(void *owner, const struct link_message *message, int64_t now)
 {
     struct supervisor *supervisor = owner;
@@ -329,7 +338,8 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
         break;
     case LINK_RELEASE:
         supervisor->is_released = true;
-        supervisor->exit_status = message->release;
+        supervisor->exit_status = message->release.status;
+        supervisor_tell(supervisor, message->release.text);
         break;
     case LINK_HELLO:
     case LINK_WELCOME:

@@ -13,7 +13,8 @@
 #include "launcher/session/sockets.h"
 
 enum {
-    HOST_BYTES = 256
+    HOST_BYTES = 256,
+    REFUSAL_MAX = 200 /* bytes of what a stranger says that are shown */
 };
 
 static const int64_t millisecond = 1000000;
@@ -113,13 +114,27 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
     return TUTTI_OK;
 }
 
-static tutti_status explain(enum meet_outcome outcome)
+/* Nobody knows yet who says so: only what does a terminal no harm is shown. */
+static tutti_status explain_refusal(const struct frame *refusal)
+{
+    char why[REFUSAL_MAX];
+
+    (void)snprintf(
+            why, sizeof why, "%.*s", (int)refusal->len, (const char *)refusal->body);
+    for (char *c = why; *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~') {
+            *c = '?';
+        }
+    }
+    return error_set(TUTTI_ERR_INVALID, "this host is refused: %s", why);
+}
+
+static tutti_status explain(enum meet_outcome outcome, const struct frame *frame)
 {
     static const char *const what[] = {
         [MEET_CLOSED] = "tuttirun has closed the connection",
         [MEET_SILENT] = "tuttirun accepts a connection but says nothing",
         [MEET_OTHER] = "tuttirun says something else than was expected",
-        [MEET_REFUSED] = "tuttirun says something else than was expected",
     };
 
     switch (outcome) {
@@ -129,10 +144,11 @@ static tutti_status explain(enum meet_outcome outcome)
                 "the job");
     case MEET_FAILED:
         return TUTTI_ERR_SYSTEM;
+    case MEET_REFUSED:
+        return explain_refusal(frame);
     case MEET_CLOSED:
     case MEET_SILENT:
     case MEET_OTHER:
-    case MEET_REFUSED:
         return error_set(outcome == MEET_SILENT ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PROTOCOL,
                 "%s: is the same version of tutti installed on all hosts? (here %s)",
                 what[outcome], tutti_version());
@@ -180,7 +196,8 @@ tutti_status handshake(const struct link_address *address,
     outcome = hello.failed ? MEET_CLOSED
                            : handshake_meet(address, &offer, deadline, session, &frame);
     wire_writer_fini(&hello);
-    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome);
+    return outcome == MEET_OK ? take_orders(&frame, orders)
+                              : explain(outcome, &frame);
 }
 
 static const int64_t patience_ns = 10000000000;

@@ -1,24 +1,22 @@
 /*
  * Each host starts its own ranks (--engine here): the same command line is started on every host of
- * a job, tuttirun on the first one runs the job, and those on the others join it.
+ * a job. All of them know the hosts and their slots, and so which ranks are theirs.
  *
  *     first host                                       other hosts
- *     tuttirun  <------------ session --------------   tuttirun
- *        |          HELLO -->   <-- START, END            |
+ *     tuttirun                                         tuttirun: waits until the first one listens,
+ *        |                                                |     and becomes
  *     --start                                          --start
  *        |                                                |
  *     supervisors                                      supervisors
  *        +-------> link to tuttirun <---------------------+
  *
- * Nothing executes what another host sends: what is run is in the command line of each host. Both
- * sides prove that they know the user's secret (secret.c), of which the supervisors' token is
- * made, too. HELLO carries the key of the place, which keeps jobs apart, and is no secret to
- * those who may list the account's jobs.
+ * Nothing else goes from host to host: nothing executes what another host sends. The token with
+ * which supervisors and tuttirun prove who they are is made of the user's secret (secret.c) and the
+ * key of the place, which keeps jobs apart, and is no secret to those who may list the account's
+ * jobs. RELEASE tells supervisors the status of the job and why it failed.
  */
 #ifndef TUTTI_LAUNCHER_HERE_HERE_H
 #define TUTTI_LAUNCHER_HERE_HERE_H
-
-#include <stdint.h>
 
 #include <tutti/tutti.h>
 
@@ -26,50 +24,27 @@
 #include "launcher/options.h"
 #include "launcher/session/link.h"
 
+/** Set for the supervisors of other hosts than the first: one of them prints why the job failed. */
+#define HERE_VARIABLE "TUTTI_INTERNAL_HERE"
+
 /**
- * Where tuttirun is started on each host: finds which of them this is, if no platform says, and sets
- * the engine and the port.
+ * Where tuttirun is started on each host: finds which of them this is, if no platform says, names
+ * those that it does not name, and sets the engine and the port.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (it is none of them; another --engine)
  */
 TUTTI_MUST_USE tutti_status here_place(
         struct options *options, struct placement *placement);
-
-/** The hosts that have joined, on the first one. */
-struct here;
-
+/** Sets the ranks of this host, of `ranks` that fill the slots in order. @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
+TUTTI_MUST_USE tutti_status here_share(struct placement *placement, int ranks);
+/** The token of the job's supervisors: nobody makes it who does not know the secret. */
+void here_token(const struct join_place *place, char token[LINK_TOKEN_BYTES + 1]);
 /**
- * Waits on the first host until all others have joined. Adds the hosts in the order of their
- * numbers, where the source did not name them, and sets placement->here.
- * @return TUTTI_OK, TUTTI_ERR_TIMEOUT (says who is missing), TUTTI_ERR_INVALID,
- *         TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
+ * Waits on another host until the first one listens.
+ * @param[out] join  for LINK_VARIABLE
+ * @return TUTTI_OK, TUTTI_ERR_TIMEOUT
  */
-TUTTI_MUST_USE tutti_status here_gather(
-        const struct options *options, struct placement *placement);
-/** The first of the ranks on this host, when they fill the slots of these hosts, and how many. */
-struct share here_share(
-        const struct here *here, const struct host_list *hosts, int ranks);
-/**
- * Has the others start their ranks.
- * @param port   where we wait for supervisors
- * @param nonce  of which they make their token
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM (a host is lost), TUTTI_ERR_NO_MEMORY
- */
-TUTTI_MUST_USE tutti_status here_start(struct here *here, const struct host_list *hosts,
-        int ranks, int port, const uint8_t nonce[PROOF_NONCE_BYTES]);
-/** The token of that nonce. */
-void here_token(const struct here *here, const uint8_t nonce[PROOF_NONCE_BYTES],
-        char token[LINK_TOKEN_BYTES + 1]);
-/** Tells the others how the job has ended, once. @param text  why it failed; "": it did not */
-void here_finish(struct here *here, int exit_status, const char *text);
-/** NULL: there are none. */
-void here_free(struct here *here);
-
-/**
- * Joins the first host, and starts the ranks of this one, until the job is over.
- * @return the exit status: that of the job
- */
-int here_serve(const struct options *options, const struct placement *placement,
-        char *const *environment);
+TUTTI_MUST_USE tutti_status here_wait(
+        const struct join_place *place, int timeout_s, char join[LINK_JOIN_MAX]);
 
 /** The variable that may hold the secret; nothing that is started gets it. */
 #define JOIN_SECRET_VARIABLE "TUTTI_JOIN_SECRET"

@@ -34,7 +34,7 @@ struct shard {
 
 /** Where each host starts its own ranks: launcher/here/here.h. */
 struct join_place {
-    int nodes; /* that take part, this one included; 0: one host starts all */
+    int nodes; /* that take part, this one included; 0: one host starts all  */
     int index; /* of this one                                            */
     char first[HOST_NAME_LIMIT]; /* host to join; on that itself it may be "" */
     int port; /* on that                                                */
@@ -50,8 +50,6 @@ struct share {
     int count;
 };
 
-struct here;
-
 /** Where a job runs. Zeroed is valid input for placement_fini(). */
 struct placement {
     struct host_list hosts; /* empty: this machine                                 */
@@ -65,7 +63,6 @@ struct placement {
     struct shard shard;
     char *roles; /* "chief,worker,ps": of the ranks on all slots; NULL: not asked for; owned */
     struct join_place join;
-    struct here *here; /* the hosts that have joined; NULL: none; borrowed */
     struct share share;
     char failure[SOURCE_TEXT_MAX]; /* file that takes the reason of a failure, which the
                                       platform shows; "": none */

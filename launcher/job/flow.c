@@ -521,8 +521,11 @@ static void release_one(struct job *job, struct server_link *link)
     const struct rank *rank = &job->ranks.items[link->rank];
     struct link_message message = { .type = LINK_RELEASE };
 
-    if (!rank->leaves && (rank->end != RANK_END_EXIT || rank->value != 0)) {
-        message.release = (uint8_t)exit_text_status(rank);
+    if (job->plan->placement->join.nodes > 1) { /* that of a host */
+        message.release.status = (uint8_t)job->cause.exit_status;
+        message.release.text = link_text_of(job->cause.text);
+    } else if (!rank->leaves && (rank->end != RANK_END_EXIT || rank->value != 0)) {
+        message.release.status = (uint8_t)exit_text_status(rank);
     }
     flow_send(job, link, &message);
 }
@@ -568,6 +571,14 @@ static void fail_start(struct job *job)
     int absent = ranks_list(&job->ranks, rank_is_absent, missing, sizeof missing);
 
     list_missing_hosts(job, hosts, sizeof hosts);
+    if (job->plan->placement->join.nodes > 1) {
+        flow_fail(job, CAUSE_START, EXIT_LAUNCHER,
+                "rank%s %s%s ha%s not started within %d s (--join-timeout); is tuttirun "
+                "started there, and does the network let port %d through?",
+                absent == 1 ? "" : "s", missing, hosts, absent == 1 ? "s" : "ve",
+                job->options->join_timeout, job->plan->placement->join.port);
+        return;
+    }
     flow_fail(job, CAUSE_START, EXIT_LAUNCHER,
             "rank%s %s%s ha%s not started within %g s; tuttirun --check looks at the "
             "hosts, --start-timeout gives more time",
@@ -644,7 +655,11 @@ static void step_launcher(struct job *job)
 
 static int64_t start_limit(const struct job *job)
 {
-    return job->start + job->options->start_timeout_ms * JOB_NS_PER_MS;
+    const int64_t ms = job->plan->placement->join.nodes > 1
+            ? job->options->join_timeout * INT64_C(1000)
+            : job->options->start_timeout_ms;
+
+    return job->start + ms * JOB_NS_PER_MS;
 }
 
 static int64_t time_limit(const struct job *job)

@@ -131,6 +131,7 @@ struct job {
     struct job_due due;
     uint32_t notice; /* that was sent to the ranks (tutti_notice); 0: none      */
     bool has_paused; /* links that are not read until the console has room     */
+    bool has_refused; /* a stranger, which was shown                            */
     bool was_released; /* every supervisor has got RELEASE                       */
 };
 

@@ -76,25 +76,39 @@ static tutti_status find_addresses(const struct job *job, struct link_address *a
     return status;
 }
 
-static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
+/* The token, and where we listen; where each host starts its own ranks, both are known to all. */
+static tutti_status begin_server(struct job *job, bool only_local)
 {
-    /* Where we listen for this machine alone, whichever networks --nic names. */
-    struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
-    const bool only_local = is_local(job);
-    struct here *here = job->plan->placement->here;
-    uint8_t nonce[PROOF_NONCE_BYTES];
-    tutti_status status =
-            here == NULL ? server_make_token(&job->server) : proof_nonce(nonce);
-
-    if (status == TUTTI_OK && here != NULL) {
-        here_token(here, nonce, job->server.token);
-    }
+    const struct join_place *place = &job->plan->placement->join;
+    tutti_status status = TUTTI_OK;
 
     job->server.awaited = (size_t)job->ranks.count;
-    if (status == TUTTI_OK) {
-        status = server_open(&job->server, only_local);
+    if (place->nodes > 1) {
+        here_token(place, job->server.token);
+        job->server.port = (uint16_t)place->port;
+    } else {
+        status = server_make_token(&job->server);
     }
-    if (status == TUTTI_OK && !only_local) {
+    if (status == TUTTI_OK && server_open(&job->server, only_local) != TUTTI_OK) {
+        status = place->nodes > 1
+                ? error_set_errno(TUTTI_ERR_SYSTEM,
+                          "listen on port %d for the other hosts (--join-port)",
+                          place->port)
+                : TUTTI_ERR_SYSTEM;
+    }
+    return status;
+}
+
+static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
+{
+    /* Where we listen for this machine alone, whichever networks --nic names; and for our own
+       ranks, where each host starts its own. */
+    struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
+    const bool is_here = job->plan->placement->join.nodes > 1;
+    const bool only_local = !is_here && is_local(job);
+    tutti_status status = begin_server(job, only_local);
+
+    if (status == TUTTI_OK && !only_local && !is_here) {
         status = find_addresses(job, &address);
     }
     if (status != TUTTI_OK) {
@@ -103,12 +117,9 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     (void)snprintf(address.token, sizeof address.token, "%s", job->server.token);
     address.port = job->server.port;
     link_address_format(&address, join);
-    if (!server_begin(&job->server, &job->loop)) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
-    }
-    return here == NULL ? TUTTI_OK
-                        : here_start(here, &job->plan->placement->hosts,
-                                  job->ranks.count, job->server.port, nonce);
+    return server_begin(&job->server, &job->loop)
+            ? TUTTI_OK
+            : error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
 }
 
 void job_make_name(char name[JOB_NAME_MAX])
@@ -559,9 +570,6 @@ static int job_end(struct job *job)
         report_end(job);
     } else {
         report(job, exit_status);
-        if (job->plan->placement->here != NULL) {
-            here_finish(job->plan->placement->here, exit_status, job->cause.text);
-        }
         console_flush(&job->console);
         dashboard_show_end(job);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/exit_status.h"
+#include "launcher/here/here.h"
 #include "launcher/job/exchange.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/ranks.h"
@@ -62,6 +63,11 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
         (void)snprintf(text, capacity,
                 "%s told its process on host %.*s no rank; is it another launcher's?",
                 job->launcher.name, host_len, hello->host.text);
+    } else if (hello->size != job->ranks.count && job->plan->placement->join.nodes > 1) {
+        (void)snprintf(text, capacity,
+                "host %.*s starts rank %d of %d in a job of %d; is the command line the "
+                "same on all hosts?",
+                host_len, hello->host.text, hello->rank, hello->size, job->ranks.count);
     } else if ((hello->size >= 0 && hello->size != job->ranks.count) ||
             hello->rank >= job->ranks.count ||
             job->ranks.items[hello->rank].state != RANK_ABSENT) {
@@ -73,6 +79,21 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
     }
 }
 
+/* Of a host that has another secret. That is shown once: strangers may call as often as they like. */
+static void refuse_stranger(struct job *job, struct server_link *link)
+{
+    static const char why[] =
+            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE ")";
+
+    session_put(&link->session, FRAME_REFUSAL, why, sizeof why - 1);
+    (void)session_send(&link->session);
+    if (!job->has_refused) {
+        console_print(&job->console, "tuttirun",
+                "a host that wanted to join was refused: %s", why);
+    }
+    job->has_refused = true;
+}
+
 void supervisor_events_hello(struct server_link *link, struct meet_hello *said)
 {
     struct job *job = link->server->owner;
@@ -80,6 +101,9 @@ void supervisor_events_hello(struct server_link *link, struct meet_hello *said)
     struct link_message message;
     const struct link_hello *hello = &message.hello;
 
+    if (said == NULL && job->plan->placement->join.nodes > 1) {
+        refuse_stranger(job, link);
+    }
     if (said == NULL || job->state != JOB_SPAWNING ||
             !link_get_body(&said->in, LINK_HELLO, &message)) {
         return;

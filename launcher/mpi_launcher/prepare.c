@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/built.h"
-#include "launcher/here/here.h"
 #include "launcher/mpi_launcher/detect.h"
 #include "launcher/mpi_launcher/job_network.h"
 #include "launcher/mpi_launcher/mpi_collectives.h"
@@ -95,9 +94,7 @@ static tutti_status build_command(const struct options *options,
         const struct placement *placement, char *const *environment,
         struct launch_command *command)
 {
-    const struct share share = placement->here != NULL
-            ? here_share(placement->here, &placement->hosts, options->np)
-            : placement->share;
+    static const struct host_list nobody = { .count = 0 };
     struct network_choice network;
     struct detect_choice launcher;
     char self[PATH_MAX];
@@ -107,7 +104,7 @@ static tutti_status build_command(const struct options *options,
         .self = self,
         .hosts = &placement->hosts,
         .is_slurm = placement->is_slurm,
-        .share = &share,
+        .share = &placement->share,
         .is_step = detect_step(environment),
         .is_root = geteuid() == 0,
         .network = &network,
@@ -129,7 +126,10 @@ static tutti_status build_command(const struct options *options,
                                                     : TUTTI_OK;
     }
     if (status == TUTTI_OK) {
-        status = network_choose(&placement->hosts, options->nic, &network);
+        /* Routes to the hosts are for an MPI launcher. */
+        status = network_choose(launcher.launcher == &launcher_own ? &nobody
+                                                                   : &placement->hosts,
+                options->nic, &network);
     }
     if (status == TUTTI_OK) {
         status = program_self(self, sizeof self);

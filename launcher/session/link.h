@@ -187,6 +187,12 @@ struct link_exited {
     uint64_t committed; /* newest commit of its elastic job (elastic/control.h); 0  */
 };
 
+/** How the supervisor ends. */
+struct link_release {
+    uint8_t status; /* its exit status */
+    struct link_text text; /* why the job failed, for the console of another host; "" */
+};
+
 /** What a rank gives to all that start with it. */
 struct link_give {
     bool is_withdrawn; /* its process has ended: what it gave does not count */
@@ -195,7 +201,7 @@ struct link_give {
 
 /** A part of what all ranks have given, in their order. */
 struct link_part {
-    uint64_t total; /* bytes of the whole     */
+    uint64_t total; /* bytes of the whole; 0: it is not there yet */
     uint64_t offset; /* of these bytes in it   */
     struct link_text bytes;
 };
@@ -224,7 +230,7 @@ struct link_message {
         struct link_failure failure;
         uint32_t
                 stop_ms; /* SIGTERM at once; SIGKILL so much later, to all that is left */
-        uint8_t release; /* the supervisor ends with this exit status        */
+        struct link_release release;
         struct link_text suspicion; /* which host is silent, which fails nothing yet
                                        (base/failure_page.h); "": nobody any more */
         uint32_t notice; /* a tutti_notice, for the trainer's layer */

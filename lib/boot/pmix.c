@@ -81,12 +81,10 @@ static tutti_status begin(void)
 
 static pmix_status_t put(const char *key, const void *mine, size_t bytes)
 {
-    char copy[1] = ""; /* for no bytes */
     pmix_value_t value = { .type = PMIX_BYTE_OBJECT };
     pmix_status_t code;
 
-    value.data.bo.bytes =
-            bytes == 0 ? copy : (char *)(uintptr_t)mine; /* PMIx copies it */
+    memcpy(&value.data.bo.bytes, &mine, sizeof mine); /* only reads it, if not const */
     value.data.bo.size = bytes;
     code = pmix.put(PMIX_GLOBAL, key, &value);
     return code == PMIX_SUCCESS ? pmix.commit() : code;

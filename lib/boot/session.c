@@ -149,51 +149,70 @@ static tutti_status ask(const struct session *session, size_t got)
     return put(session, BOOT_MORE, &out);
 }
 
-/* Not all have come in time: tuttirun says which. */
-static tutti_status fail_late(const struct session *session)
+/* Takes the part that is there; *got is how much of all there is then. */
+static tutti_status take_part(
+        const struct session *session, uint8_t *all, size_t total, size_t *got)
 {
     struct wire_reader in;
-    tutti_status status = ask(session, 0);
+    tutti_status status = take(session, BOOT_PART, &in);
+    const char *bytes;
+    size_t len = 0;
+    uint64_t whole;
+    uint64_t offset;
 
-    if (status == TUTTI_OK) {
-        status = await(session, clock_ns() + (int64_t)ANSWER_MS * 1000000);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = take(session, BOOT_FAILED, &in);
+    whole = wire_get_u64(&in);
+    offset = wire_get_u64(&in);
+    bytes = wire_get_str(&in, BOOT_SESSION_BYTES_MAX, &len);
+    if (wire_ok(&in) && whole == 0) {
+        return TUTTI_AGAIN;
     }
+    if (!wire_ok(&in) || whole != total || offset != *got || len == 0 ||
+            len > total - *got) {
+        return fail_protocol();
+    }
+    memcpy(all + *got, bytes, len);
+    *got += len;
+    return *got < total ? ask(session, *got) : TUTTI_OK;
+}
+
+static tutti_status fail_late(const struct session *session, tutti_status status)
+{
     return error_set(TUTTI_ERR_TIMEOUT, "after %g s: %s", session->timeout_ms / 1000.0,
             status == TUTTI_ERR_CONTEXT_FAILED ? tutti_last_error()
                                                : "not all ranks have come");
 }
 
-/* The parts of what all ranks gave, `total` bytes. */
-static tutti_status take_parts(
-        const struct session *session, int64_t deadline, uint8_t *all, size_t total)
+/* The parts of what all ranks gave, `total` bytes. When time is up, tuttirun says who is missing, or to wait on. */
+static tutti_status take_parts(const struct session *session, uint8_t *all, size_t total)
 {
+    const int64_t patience = (int64_t)session->timeout_ms * 1000000;
+    int64_t deadline = clock_ns() + patience;
+    bool has_asked = false;
     size_t got = 0;
 
     while (got < total) {
-        struct wire_reader in;
-        const char *bytes;
-        size_t len = 0;
-        bool fits;
         tutti_status status = await(session, deadline);
 
-        if (status == TUTTI_AGAIN) {
-            return fail_late(session);
+        if (status == TUTTI_AGAIN && !has_asked) {
+            has_asked = true;
+            deadline = clock_ns() + (int64_t)ANSWER_MS * 1000000;
+            status = ask(session, 0);
+        } else if (status == TUTTI_AGAIN) {
+            return fail_late(session, status);
+        } else {
+            status = take_part(session, all, total, &got);
+            if (has_asked && status == TUTTI_ERR_CONTEXT_FAILED) {
+                return fail_late(session, status);
+            }
+            if (status == TUTTI_AGAIN) {
+                deadline = clock_ns() + patience;
+                status = TUTTI_OK;
+            }
+            has_asked = false;
         }
-        status = take(session, BOOT_PART, &in);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        fits = wire_get_u64(&in) == total && wire_get_u64(&in) == got;
-        bytes = wire_get_str(&in, BOOT_SESSION_BYTES_MAX, &len);
-        if (!wire_ok(&in) || !fits || len == 0 || len > total - got) {
-            return fail_protocol();
-        }
-        memcpy(all + got, bytes, len);
-        got += len;
-        status = got < total ? ask(session, got) : TUTTI_OK;
         if (status != TUTTI_OK) {
             return status;
         }
@@ -204,7 +223,6 @@ static tutti_status take_parts(
 static tutti_status allgather(void *user, const void *mine, void *all, size_t bytes)
 {
     const struct session *session = user;
-    const int64_t deadline = clock_ns() + (int64_t)session->timeout_ms * 1000000;
     struct wire_writer out = begin();
     tutti_status status;
 
@@ -217,7 +235,7 @@ static tutti_status allgather(void *user, const void *mine, void *all, size_t by
     wire_put_str(&out, mine, bytes);
     status = put(session, BOOT_GIVE, &out);
     return status == TUTTI_OK
-            ? take_parts(session, deadline, all, bytes * (size_t)session->size)
+            ? take_parts(session, all, bytes * (size_t)session->size)
             : status;
 }
 

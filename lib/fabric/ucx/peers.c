@@ -267,23 +267,26 @@ tutti_status peers_check(const struct ucx *ucx)
 
 /* ------------------------------------------------------------------------- the end */
 
-/* The others' connections, which UCX may not break off, end with the worker. */
-void peers_disconnect(struct ucx *ucx)
+static void disconnect(const struct ucx *ucx, ucp_ep_h endpoint)
 {
     const ucp_request_param_t at_once = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
         .flags = UCP_EP_CLOSE_FLAG_FORCE };
+    ucs_status_ptr_t closing = ucp_ep_close_nbx(endpoint, &at_once);
 
-    for (int r = 0; r < ucx->size && ucx->peers != NULL; r++) {
-        ucs_status_ptr_t closing = NULL;
-
-        if (ucx->peers[r].endpoint != NULL && !ucx->peers[r].is_watched) {
-            closing = ucp_ep_close_nbx(ucx->peers[r].endpoint, &at_once);
+    if (UCS_PTR_IS_PTR(closing)) {
+        while (ucp_request_check_status(closing) == UCS_INPROGRESS) {
+            (void)ucp_worker_progress(ucx->worker);
         }
-        if (UCS_PTR_IS_PTR(closing)) {
-            while (ucp_request_check_status(closing) == UCS_INPROGRESS) {
-                (void)ucp_worker_progress(ucx->worker);
-            }
-            ucp_request_free(closing);
+        ucp_request_free(closing);
+    }
+}
+
+/* Those of this host, which UCX may not break off, end with the worker. */
+void peers_disconnect(struct ucx *ucx)
+{
+    for (int r = 0; r < ucx->size && ucx->peers != NULL; r++) {
+        if (ucx->peers[r].endpoint != NULL && !ucx->peers[r].is_watched) {
+            disconnect(ucx, ucx->peers[r].endpoint);
         }
     }
 }

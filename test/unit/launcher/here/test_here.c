@@ -1,6 +1,5 @@
 /*
- * Hosts that join: their messages and their secret. How they meet is in test_session_meet.c, and a job on
- * several in test/hosts/here.
+ * Hosts that start their own ranks: which these are, and their secret. A job on several is in test/hosts/here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,54 +7,40 @@
 #include <unistd.h>
 
 #include "launcher/here/here.h"
-#include "launcher/here/message.h"
 #include "test/unit/unit.h"
 
-static bool reads(const struct here_start *start)
-{
-    struct session session = { .fd = -1 };
-    struct frame frame = { .len = 0 };
-    struct here_start got;
-    bool is_read;
-
-    here_put_start(&session, start);
-    frame.body = session.out.data + FRAME_LENGTH_BYTES + 1;
-    frame.len = session.out.len - FRAME_LENGTH_BYTES - 1;
-    is_read = here_get_start(&frame, &got) && memcmp(start, &got, sizeof got) == 0;
-    frame.len--;
-    assert_false(here_get_start(&frame, &got));
-    session_fini(&session);
-    return is_read;
-}
-
-UNIT_TEST(test_ranks_that_cannot_be_are_not_started)
-{
-    struct here_start start = { .size = 5, .first = 3, .count = 2, .port = 1 };
-
-    memset(start.nonce, 'n', sizeof start.nonce);
-    assert_true(reads(&start));
-    start.first = 4;
-    assert_false(reads(&start));
-    start.first = UINT32_MAX;
-    assert_false(reads(&start));
-    start = (struct here_start){ .size = 5, .count = 2 };
-    assert_false(reads(&start));
-}
-
-UNIT_TEST(test_tokens_are_of_secret_and_nonce)
+UNIT_TEST(test_tokens_are_of_secret_and_key)
 {
     struct join_place place = { .secret = "0123456789abcdef", .secret_len = 16 };
-    uint8_t nonce[PROOF_NONCE_BYTES] = { 1 };
     char token[3][LINK_TOKEN_BYTES + 1];
 
-    here_make_token(&place, nonce, token[0]);
+    here_token(&place, token[0]);
     place.secret[0] = 'x';
-    here_make_token(&place, nonce, token[1]);
-    nonce[31] = 1;
-    here_make_token(&place, nonce, token[2]);
+    here_token(&place, token[1]);
+    place.key[0] = 'k';
+    here_token(&place, token[2]);
     assert_int_equal(strlen(token[0]), LINK_TOKEN_BYTES);
     assert_string_not_equal(token[0], token[1]);
     assert_string_not_equal(token[1], token[2]);
+}
+
+UNIT_TEST(test_hosts_know_their_ranks)
+{
+    struct options options = { .slots_per_host = 3 };
+    struct placement placement = { .join = { .nodes = 3, .index = 1 } };
+
+    assert_int_equal(here_place(&options, &placement), TUTTI_OK);
+    assert_int_equal(placement.hosts.count, 3);
+    assert_int_equal(options.engine, MPI_KIND_HERE);
+    assert_int_equal(placement.join.port, 47108);
+    assert_int_equal(here_share(&placement, 5), TUTTI_OK);
+    assert_int_equal(placement.share.first, 3);
+    assert_int_equal(placement.share.count, 2);
+    options.min_np = 1;
+    assert_int_equal(here_place(&options, &placement), TUTTI_ERR_INVALID);
+    options.engine = MPI_KIND_OPENMPI;
+    assert_int_equal(here_place(&options, &placement), TUTTI_ERR_INVALID);
+    placement_fini(&placement);
 }
 
 /* Reads a file of this text and mode. */

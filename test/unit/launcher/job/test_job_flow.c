@@ -26,6 +26,8 @@ enum {
 struct play {
     struct job job;
     struct options options;
+    struct placement placement;
+    struct job_plan plan;
     struct server_link *links[RANKS]; /* owned by the job's server */
     int fds[RANKS]; /* of the supervisors */
 };
@@ -57,7 +59,10 @@ static void open_play(struct play *play)
 {
     *play = (struct play){ .options = {
                                    .grace_ms = 300, .heartbeat_timeout_ms = 3000 } };
+    play->plan = (struct job_plan){ .options = &play->options,
+        .placement = &play->placement };
     play->job = (struct job){
+        .plan = &play->plan,
         .options = &play->options,
         .launcher = { .name = "mpirun", .process = launcher_process_none },
         .state = JOB_RUNNING,

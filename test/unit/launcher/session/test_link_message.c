@@ -62,7 +62,7 @@ static const struct link_message messages[] = {
     { .type = LINK_FAILURE,
             .failure = { .rank = -1, .text = TEXT("host b fell silent") } },
     { .type = LINK_STOP, .stop_ms = 200 },
-    { .type = LINK_RELEASE, .release = 137 },
+    { .type = LINK_RELEASE, .release = { .status = 137, .text = TEXT("why") } },
     { .type = LINK_SUSPICION, .suspicion = TEXT("rank 2 is not heard") },
     { .type = LINK_NOTICE, .notice = 2 },
     { .type = LINK_LOOK, .look = true },
@@ -101,7 +101,7 @@ static const char *const bodies[MESSAGES] = {
     "20776f7264730a0106302c20332d350000000003000000",
     "0112686f737420622066656c6c2073696c656e74",
     "c8000000",
-    "89",
+    "8903776879",
     "1372616e6b2032206973206e6f74206865617264",
     "02000000",
     "01",
@@ -195,12 +195,12 @@ UNIT_TEST(test_values_out_of_range_are_refused)
 
 UNIT_TEST(test_a_later_version_may_say_more)
 {
-    static const uint8_t longer[] = { 9, 1, 2 };
-    const struct frame frame = { .type = LINK_RELEASE, .body = longer, .len = 3 };
+    static const uint8_t longer[] = { 9, 0, 1, 2 };
+    const struct frame frame = { .type = LINK_RELEASE, .body = longer, .len = 4 };
     struct link_message got;
 
     assert_int_equal(link_read(&frame, &got), TUTTI_OK);
-    assert_int_equal(got.release, 9);
+    assert_int_equal(got.release.status, 9);
 }
 
 UNIT_TEST(test_long_texts_are_cut)
