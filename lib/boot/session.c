@@ -166,9 +166,6 @@ static tutti_status take_part(
     whole = wire_get_u64(&in);
     offset = wire_get_u64(&in);
     bytes = wire_get_str(&in, BOOT_SESSION_BYTES_MAX, &len);
-    if (wire_ok(&in) && whole == 0) {
-        return TUTTI_AGAIN;
-    }
     if (!wire_ok(&in) || whole != total || offset != *got || len == 0 ||
             len > total - *got) {
         return fail_protocol();
@@ -185,11 +182,11 @@ static tutti_status fail_late(const struct session *session, tutti_status status
                                                : "not all ranks have come");
 }
 
-/* The parts of what all ranks gave, `total` bytes. When time is up, tuttirun says who is missing, or to wait on. */
-static tutti_status take_parts(const struct session *session, uint8_t *all, size_t total)
+/* The parts of what all ranks gave, `total` bytes. When time is up, tuttirun says who is missing. */
+static tutti_status take_parts(
+        const struct session *session, uint8_t *all, size_t total)
 {
-    const int64_t patience = (int64_t)session->timeout_ms * 1000000;
-    int64_t deadline = clock_ns() + patience;
+    int64_t deadline = clock_ns() + (int64_t)session->timeout_ms * 1000000;
     bool has_asked = false;
     size_t got = 0;
 
@@ -207,11 +204,6 @@ static tutti_status take_parts(const struct session *session, uint8_t *all, size
             if (has_asked && status == TUTTI_ERR_CONTEXT_FAILED) {
                 return fail_late(session, status);
             }
-            if (status == TUTTI_AGAIN) {
-                deadline = clock_ns() + patience;
-                status = TUTTI_OK;
-            }
-            has_asked = false;
         }
         if (status != TUTTI_OK) {
             return status;
@@ -234,9 +226,8 @@ static tutti_status allgather(void *user, const void *mine, void *all, size_t by
     }
     wire_put_str(&out, mine, bytes);
     status = put(session, BOOT_GIVE, &out);
-    return status == TUTTI_OK
-            ? take_parts(session, all, bytes * (size_t)session->size)
-            : status;
+    return status == TUTTI_OK ? take_parts(session, all, bytes * (size_t)session->size)
+                              : status;
 }
 
 static void close_session(void *user)
