@@ -117,7 +117,8 @@ tutti_status mpi_collectives_find(const char *self, enum mpi_kind kind, char *fi
     }
     return error_set(TUTTI_ERR_INVALID,
             "--mpi-collectives: there is no " LIBRARY
-            " in %.*s/../%s/%s, for the MPI of the ranks; install tutti's plug-in for it",
+            " in %.*s/../%s/%s, for the MPI of the ranks; install tutti's plug-in for "
+            "it",
             folder, self, built_preload_dir, mpi);
 }
 
