@@ -9,16 +9,14 @@ install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 add_custom_target(plugins)
-set(TUTTI_PLUGINS ${TUTTI_MPI_PLUGINS})
-if(TUTTI_HAVE_UCX)
-    list(APPEND TUTTI_PLUGINS ucx)
-endif()
-foreach(plugin ${TUTTI_PLUGINS}) # each a package, for what it depends on
-    add_dependencies(plugins tutti_${plugin})
-    install(TARGETS tutti_${plugin} EXPORT tuttiTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${plugin} NAMELINK_COMPONENT dev)
+foreach(family ${TUTTI_MPI_PLUGINS}) # each a package, for what it depends on
+    add_dependencies(plugins tutti_${family})
+    install(TARGETS tutti_${family} EXPORT tuttiTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${family} NAMELINK_COMPONENT dev)
 endforeach()
+set(TUTTI_PLUGINS ${TUTTI_MPI_PLUGINS})
 if(TUTTI_HAVE_UCX) # nobody links it
+    list(APPEND TUTTI_PLUGINS ucx)
     add_dependencies(plugins tutti_ucx)
     install(TARGETS tutti_ucx
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ucx NAMELINK_SKIP)
@@ -28,7 +26,8 @@ add_custom_target(installed)
 add_dependencies(installed tutti tutti_trainer plugins)
 foreach(tool tuttirun tutti-autopsy tutti-trace tutti-bench tutti-info)
     if(TARGET ${tool})
-        install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT bin)
+        tutti_component_of(${tool} component)
+        install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
         add_dependencies(installed ${tool})
     endif()
 endforeach()
@@ -37,10 +36,13 @@ install(CODE "file(CREATE_LINK tuttirun
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)" COMPONENT bin)
 install(DIRECTORY python/horovod DESTINATION share/tutti COMPONENT bin
     PATTERN __pycache__ EXCLUDE)
-if(TARGET tutti_mpi)
-    install(TARGETS tutti_mpi LIBRARY DESTINATION ${TUTTI_PRELOAD_DIR} COMPONENT bin)
-    add_dependencies(installed tutti_mpi)
-endif()
+foreach(family ${TUTTI_MPI_PLUGINS})
+    install(TARGETS tutti_preload_${family}
+        LIBRARY DESTINATION ${TUTTI_PRELOAD_DIR}/${family} COMPONENT ${family})
+    add_dependencies(installed tutti_preload_${family})
+endforeach()
+install(DIRECTORY python/tutti DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL
+    PATTERN __pycache__ EXCLUDE PATTERN compiled EXCLUDE)
 foreach(made pages manuals) # where the build can make them
     if(TARGET ${made})
         add_dependencies(installed ${made})

@@ -30,7 +30,8 @@ function(tutti_program_page name summary)
             -f ${tool_dir}/program_page.awk ${page}.help > ${page}
         COMMAND ${CMAKE_COMMAND} -E rm ${page}.help
         DEPENDS ${name} ${tool_dir}/program_page.awk VERBATIM)
-    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT bin)
+    tutti_component_of(${name} component)
+    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
     set(manuals ${manuals} ${page} PARENT_SCOPE)
 endfunction()
 file(MAKE_DIRECTORY ${man_dir}/man1)

@@ -15,9 +15,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPONENTS = ("lib", "openmpi", "mpich", "ucx", "bin")  # of the installation
-# Of each system; and what must be that of the system: its MPI, and its drivers of network cards.
-OUTSIDE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so|ld-linux|libmpi|libibverbs|libmlx5|librdmacm")
+COMPONENTS = ("lib", "openmpi", "mpich", "ucx", "bin", "bench")  # of the installation
+# Of each system; and its MPI.
+OUTSIDE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so|ld-linux|libmpi")
 carried = []  # files of the system that are in the wheel
 
 
@@ -54,28 +54,38 @@ def renamed(name):
     return name.replace(".so", "-tutti.so", 1)
 
 
-def carry(package):
+def adapt(file, lib, carry):
+    """Has a file find what is in lib, after carry() was called for what is not."""
+    options = ["--set-rpath", f"$ORIGIN/{os.path.relpath(lib, file.parent)}"]
+    where = dict(re.findall(r"(\S+) => (/\S+)", run("ldd", file)))
+    for name in run("patchelf", "--print-needed", file).split():
+        if OUTSIDE.match(name) or (lib / name).exists():
+            continue
+        if not (lib / renamed(name)).exists():
+            carry(where.get(name), lib / renamed(name))
+        if (lib / renamed(name)).exists():
+            options += ["--replace-needed", name, renamed(name)]
+    run("patchelf", *options, file)
+
+
+def complete(package):
     """Adds the libraries of the system that those here need, and theirs, under names of their own."""
     lib = package / "lib"
     files = [path for path in (*lib.rglob("*.so*"), *(package / "bin").iterdir()) if path.is_file()]
-    for plugin in lib.glob("libtutti-ucx.so.*"):
-        ucx = Path(re.search(r"libuct\.so.* => (/\S+)", run("ldd", plugin))[1]).parent / "ucx" / "libuct_ib.so.0"
-        if ucx.exists():  # for InfiniBand; UCX looks for it there, by the ending of its own name
-            (lib / "ucx").mkdir()
-            files.append(Path(shutil.copy(ucx, lib / "ucx")))
-            carried.append(ucx)
+
+    def carry(source, target):
+        carried.append(source)
+        files.append(Path(shutil.copy(source, target)))
+        run("patchelf", "--set-soname", target.name, target)
+
     for file in files:  # which grows
-        options = ["--set-rpath", f"$ORIGIN/{os.path.relpath(lib, file.parent)}"]
-        where = dict(re.findall(r"(\S+) => (/\S+)", run("ldd", file)))
-        for name in run("patchelf", "--print-needed", file).split():
-            if OUTSIDE.match(name) or (lib / name).exists():
-                continue
-            if not (lib / renamed(name)).exists():
-                carried.append(where[name])
-                files.append(Path(shutil.copy(where[name], lib / renamed(name))))
-                run("patchelf", "--set-soname", renamed(name), files[-1])
-            options += ["--replace-needed", name, renamed(name)]
-        run("patchelf", *options, file)
+        adapt(file, lib, carry)
+    # UCX looks for its modules there, by the ending of its own name. A module that needs more, such as a driver, is left out
+    # by UCX where that is missing.
+    for library in filter(re.compile(r".*/libucs\.so").match, carried):
+        (lib / "ucx").mkdir()
+        for module in (Path(library).parent / "ucx").glob("*" + os.path.basename(library)[len("libucs"):]):
+            adapt(Path(shutil.copy(module, lib / "ucx")), lib, lambda *_: None)
 
 
 def licences(folder):
@@ -95,7 +105,7 @@ class Build(build_py):
         super().run()
         package = Path(self.build_lib, "tutti").resolve()
         install(package)
-        carry(package)
+        complete(package)
 
 
 class Platform(Distribution):

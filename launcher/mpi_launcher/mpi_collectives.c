@@ -97,46 +97,19 @@ enum mpi_kind mpi_kind_built_with(void)
                                               : MPI_KIND_AUTO;
 }
 
-static const char *title_of(enum mpi_kind kind)
-{
-    return kind == MPI_KIND_OPENMPI ? "Open MPI" : "MPICH or Intel MPI";
-}
-
-/* A handle of one MPI means nothing to another. Of a script it is seen in MPI_Init(). */
-static tutti_status check_mpi(const char *program, const struct linked *linked)
-{
-    const enum mpi_kind built = mpi_kind_built_with();
-
-    if (built == MPI_KIND_AUTO) {
-        return error_set(TUTTI_ERR_INVALID,
-                "--mpi-collectives: this tutti was built without MPI; build it with "
-                "the MPI of the program");
-    }
-    if (linked->kind != MPI_KIND_AUTO && linked->kind != built) {
-        return error_set(TUTTI_ERR_INVALID,
-                "--mpi-collectives: %s is linked to %s (%s), but this tutti was built "
-                "with %s; use the tuttirun of a tutti that was built with the "
-                "program's MPI",
-                program, title_of(linked->kind), linked->library, title_of(built));
-    }
-    return TUTTI_OK;
-}
-
-tutti_status mpi_collectives_find(
-        const char *self, const char *program, const struct linked *linked, char *file)
+tutti_status mpi_collectives_find(const char *self, enum mpi_kind kind, char *file)
 {
     /* As installed, and as built. */
     const char *const places[] = { built_preload_dir, "lib" };
+    const char *mpi = kind == MPI_KIND_AUTO ? built_mpi
+            : kind == MPI_KIND_OPENMPI      ? "openmpi"
+                                            : "mpich";
     const char *slash = strrchr(self, '/');
     const int folder = slash == NULL ? 0 : (int)(slash - self);
-    const tutti_status status = check_mpi(program, linked);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         const int length = snprintf(
-                file, PATH_MAX, "%.*s/../%s/" LIBRARY, folder, self, places[i]);
+                file, PATH_MAX, "%.*s/../%s/%s/" LIBRARY, folder, self, places[i], mpi);
 
         if (length > 0 && length < PATH_MAX && access(file, R_OK) == 0) {
             return TUTTI_OK;
@@ -144,8 +117,9 @@ tutti_status mpi_collectives_find(
     }
     return error_set(TUTTI_ERR_INVALID,
             "--mpi-collectives: there is no " LIBRARY
-            " in %.*s/../%s; install tutti whole",
-            folder, self, built_preload_dir);
+            " in %.*s/../%s/%s, for the MPI of the ranks; install tutti's plug-in for "
+            "it",
+            folder, self, built_preload_dir, mpi);
 }
 
 bool mpi_collectives_are_here(char *const *environment)

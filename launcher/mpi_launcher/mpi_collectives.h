@@ -44,15 +44,14 @@ void linked_read(const char *path, char *const *environment, struct linked *link
 #define MPI_COLLECTIVES_VARIABLE "TUTTI_INTERNAL_MPI_COLLECTIVES"
 
 /**
- * Finds the library beside this tuttirun, and refuses a program of another MPI than its own.
+ * Finds the library beside this tuttirun.
  * @param self      the file of tuttirun
- * @param program   its name, for error texts
- * @param linked    what it is linked to
+ * @param kind      the MPI of the ranks; MPI_KIND_AUTO: that which tutti was built with
  * @param[out] file  room for PATH_MAX bytes
  * @return TUTTI_OK, TUTTI_ERR_INVALID
  */
 TUTTI_MUST_USE tutti_status mpi_collectives_find(
-        const char *self, const char *program, const struct linked *linked, char *file);
+        const char *self, enum mpi_kind kind, char *file);
 
 /** False: it was asked for, and is not on this host; the last error says so. */
 bool mpi_collectives_are_here(char *const *environment);

@@ -135,8 +135,7 @@ static tutti_status build_command(const struct options *options,
         status = program_self(self, sizeof self);
     }
     if (status == TUTTI_OK && options->mpi_collectives) {
-        status = mpi_collectives_find(
-                self, options->program[0], &linked, mpi_collectives);
+        status = mpi_collectives_find(self, launcher.ranks, mpi_collectives);
     }
     if (status == TUTTI_OK && options->verbose) {
         (void)fprintf(stderr, "tuttirun: %s starts the ranks: %s\n",

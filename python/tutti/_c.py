@@ -69,8 +69,8 @@ def _advice(tried: List[Tuple[str, str]]) -> str:
     for path, text in tried:
         missing = os.path.basename(text.split(":")[0])
         if "cannot open shared object" in text and missing not in (_SONAME, os.path.basename(path)):
-            return (f"{path} is there, but {missing} is not found, which it needs: install the MPI that it was built "
-                    "with, or add the folder of that file to LD_LIBRARY_PATH")
+            return (f"{path} is there, but {missing} is not found, which it needs: install that, or add its folder to "
+                    "LD_LIBRARY_PATH")
     return f"Install libtutti, run ldconfig, or set TUTTI_LIBRARY to the path of {_SONAME}"
 
 
