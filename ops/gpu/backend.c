@@ -13,6 +13,8 @@
  */
 #include "ops/gpu/backend.h"
 
+#include <sched.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/faults.h"
@@ -60,6 +62,9 @@ struct gpu_backend {
 
 /* How long a halt waits for what is on the streams before NCCL's aborted part. */
 #define HALT_NS 10000000000
+
+/* How often NCCL is asked whether it is done before others get their turn. */
+#define CALL_POLLS 64
 
 static const char issuing[] = "put a batch on the GPU";
 
@@ -494,6 +499,19 @@ static tutti_status poll_calls(
             task->batch->set->id, gpu->ordinal, gpu->pci, age_s, limit_s);
 }
 
+/* It takes some microseconds, in a thread of NCCL: less than a nap, which AGAIN leads to. */
+static tutti_status await_calls(
+        const struct gpu_backend *gb, const struct gpu_task *task)
+{
+    tutti_status status = poll_calls(gb, task);
+
+    for (int polls = 0; status == TUTTI_AGAIN && polls < CALL_POLLS; polls++) {
+        (void)sched_yield();
+        status = poll_calls(gb, task);
+    }
+    return status;
+}
+
 static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *moved)
 {
     tutti_status status = TUTTI_OK;
@@ -506,7 +524,7 @@ static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *mo
         *moved = *moved || status == TUTTI_OK;
     }
     while (status == TUTTI_OK && task->step < SCRIPT_STEPS) {
-        status = poll_calls(gb, task);
+        status = await_calls(gb, task);
         if (status == TUTTI_OK) {
             task->step = (enum script_step)(task->step + 1);
             status = call_next(gb, task);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -172,13 +173,21 @@ static void drop(struct communicators *all, struct communicator *communicator)
     mem_free(communicator);
 }
 
+static void make_config(struct nccl_config *config, struct communicator *communicator)
+{
+    (void)snprintf(communicator->name, sizeof communicator->name,
+            "tutti process set %u%s", communicator->set,
+            scope_text(communicator->scope));
+    nccl_config_init(config, communicator->name);
+}
+
 /* Part of another one: no second search for the ranks. */
 static nccl_result split(const struct communicators *all, nccl_comm parent,
         struct communicator *communicator, int colour, int key)
 {
     struct nccl_config config;
 
-    nccl_config_init(&config, false);
+    make_config(&config, communicator);
     communicator->parent = parent;
     return all->gpu->nccl->comm_split(
             parent, colour, key, &communicator->comm, &config);
@@ -208,7 +217,7 @@ static nccl_result init(struct communicators *all, struct communicator *communic
                 nccl->version, set->id);
         return nccl->comm_init_rank(&communicator->comm, set->size, id, set->rank);
     }
-    nccl_config_init(&config, false);
+    make_config(&config, communicator);
     return nccl->comm_init_rank_config(
             &communicator->comm, set->size, id, set->rank, &config);
 }

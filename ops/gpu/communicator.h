@@ -46,12 +46,15 @@ struct communicator_memory {
     void *handle; /* NCCL's                                              */
 };
 
+#define COMMUNICATOR_NAME_MAX 64
+
 /** A communicator. */
 struct communicator {
     struct communicator *next; /* of the list                                     */
     nccl_comm comm; /* NULL: not made, or this rank is no member               */
     nccl_comm parent; /* MEETING, by a split: the world's, which is polled too    */
     uint32_t set; /* its process set, for ever                               */
+    char name[COMMUNICATOR_NAME_MAX]; /* in NCCL's log                             */
     enum communicator_scope scope; /* which of the set's it is                    */
     int size; /* ranks in it                                             */
     struct nodes_view nodes; /* SET: of its ranks; count 0: it has no steps       */

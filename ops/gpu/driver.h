@@ -20,7 +20,6 @@ typedef uint64_t cu_pointer;
 /** Values of the constants so named. */
 typedef unsigned cu_device_attribute;
 typedef unsigned cu_pointer_attribute;
-typedef unsigned cu_function_attribute;
 typedef unsigned cu_capture_status;
 typedef unsigned cu_capture_mode;
 typedef unsigned cu_jit_option;

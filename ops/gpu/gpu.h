@@ -60,6 +60,7 @@ struct gpu {
     size_t slab_bytes; /* a slab has at least so many: a full batch           */
     bool has_kernels; /* see gpu_kernels_drop()                              */
     cu_function kernels[KERNEL_COUNT]; /* by number; NULL: the image lacks it     */
+    uint8_t kernel_blocks[KERNEL_COUNT]; /* of each, that a multiprocessor holds    */
     struct gpu_events *events; /* owned */
     struct gpu_memory *memory; /* owned */
     _Atomic int lost; /* the first cu_result that says that the device is lost; 0 */

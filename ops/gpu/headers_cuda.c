@@ -27,7 +27,6 @@ SAME_SCALAR(cu_device, CUdevice);
 SAME_SCALAR(cu_pointer, CUdeviceptr);
 SAME_SCALAR(cu_device_attribute, CUdevice_attribute);
 SAME_SCALAR(cu_pointer_attribute, CUpointer_attribute);
-SAME_SCALAR(cu_function_attribute, CUfunction_attribute);
 SAME_SCALAR(cu_capture_status, CUstreamCaptureStatus);
 SAME_SCALAR(cu_jit_option, CUjit_option);
 SAME_SCALAR(cu_library_option, CUlibraryOption);
@@ -57,7 +56,6 @@ static_assert((size_t)CU_LEGACY_STREAM == (size_t)CU_STREAM_LEGACY &&
 #define cu_pointer CUdeviceptr
 #define cu_device_attribute CUdevice_attribute
 #define cu_pointer_attribute CUpointer_attribute
-#define cu_function_attribute CUfunction_attribute
 #define cu_capture_status CUstreamCaptureStatus
 #define cu_jit_option CUjit_option
 #define cu_library_option CUlibraryOption

@@ -84,26 +84,26 @@ static cu_result find(struct gpu *gpu, const char *name, cu_function *function)
 
 /*
  * Drivers load functions when they are first used, and may wait for the whole device then;
- * asking for an attribute is a use.
+ * asking how many blocks fit is a use.
  */
 static cu_result find_all(struct gpu *gpu)
 {
     for (int i = 0; i < KERNEL_COUNT; i++) {
         cu_function function = NULL;
-        int threads = 0;
+        int blocks = 0;
         cu_result result = find(gpu, kernel_name(i), &function);
 
         if (result == CU_ERROR_NOT_FOUND && kernel_is_optional(i)) {
             continue;
         }
         if (result == CU_SUCCESS) {
-            result = gpu->cuda->func_get_attribute(
-                    &threads, CU_FUNCTION_BLOCK_THREADS, function);
+            result = gpu->cuda->occupancy(&blocks, function, KERNEL_THREADS, 0);
         }
         if (result != CU_SUCCESS) {
             return result;
         }
         gpu->kernels[i] = function;
+        gpu->kernel_blocks[i] = (uint8_t)blocks;
     }
     return CU_SUCCESS;
 }

@@ -88,18 +88,19 @@ tutti_status nccl_load(const char *library, struct nccl_api *api)
     return TUTTI_OK;
 }
 
-void nccl_config_init(struct nccl_config *config, bool blocking)
+void nccl_config_init(struct nccl_config *config, const char *name)
 {
     *config = (struct nccl_config){
         .size = sizeof *config,
         .magic = NCCL_CONFIG_MAGIC,
         .version = NCCL_CONFIG_VERSION,
-        .blocking = blocking ? 1 : 0,
+        .blocking = 0,
         .cga_cluster_size = NCCL_UNSET,
         .min_ctas = NCCL_UNSET,
         .max_ctas = NCCL_UNSET,
         .split_share = NCCL_UNSET,
         .traffic_class = NCCL_UNSET,
+        .comm_name = name,
         .collnet_enable = NCCL_UNSET,
         .cta_policy = NCCL_UNSET,
         .shrink_share = NCCL_UNSET,

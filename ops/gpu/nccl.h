@@ -93,8 +93,11 @@ struct nccl_api {
  */
 TUTTI_MUST_USE tutti_status nccl_load(const char *library, struct nccl_api *api);
 
-/** Fills in a config in which nothing is set but whether calls block. */
-void nccl_config_init(struct nccl_config *config, bool blocking);
+/**
+ * Fills in a config in which nothing is set but that calls do not block, and the name.
+ * @param name  for NCCL's log; borrowed, as long as the communicator
+ */
+void nccl_config_init(struct nccl_config *config, const char *name);
 
 /** Text of an error, e.g. "unhandled system error"; never NULL. Any thread. */
 const char *nccl_error_text(const struct nccl_api *api, nccl_result error);

@@ -29,6 +29,7 @@ void packing_open(
         .sm_count = limit > 0 && limit < gpu->sm_count ? limit : gpu->sm_count,
         .parameter_bytes = parameter_bytes(gpu),
     };
+    memcpy(packing->target.blocks, gpu->kernel_blocks, sizeof packing->target.blocks);
     packing->pieces_max = packing->target.parameter_bytes >= KERNEL_LARGE_BYTES
             ? PACK_LARGE_PIECES
             : PACK_SMALL_PIECES;

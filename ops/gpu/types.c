@@ -4,9 +4,8 @@
  *
  *     type                          travels as
  *     float32, float64              itself
- *     float16, bfloat16             float32 where they are added or multiplied, or scaled
- *                                   twice; itself for other MIN, MAX, and with
- *                                   gpu_half_sums=half
+ *     float16, bfloat16             itself; with gpu_half_sums=float float32 where they are
+ *                                   added or multiplied, or scaled twice
  *     integers, AVERAGE             64 bits
  *     16-bit integers               32 bits: NCCL has none
  *     bool                          uint8, made 0 or 1 on the way

@@ -41,6 +41,7 @@ struct backend_rank {
     struct op_env env;
     struct op_device_counts counts;
     uint64_t sequence; /* of the next batch */
+    int naps; /* between the steps of the last one */
     char lines[1024]; /* what it logged */
     pthread_t thread;
 };

@@ -162,6 +162,7 @@ static void meet_last(struct backend_rank *r, const struct op_set *pair)
     /* Of the simulator that the program is linked with. */
     if (r->gpu->nccl->version / 100 == 228) {
         CHECK(gpusim_nccl_live().comms == few);
+        CHECK(gpusim_nccl_live().unnamed == 0);
     }
     backend_barrier(r);
 }

@@ -93,7 +93,8 @@ GPUSIM_API int cuLibraryLoadData(void **library, const void *image, void *jit_op
 GPUSIM_API int cuLibraryUnload(void *library);
 GPUSIM_API int cuLibraryGetKernel(void **kernel, void *library, const char *name);
 GPUSIM_API int cuKernelGetFunction(void **function, void *kernel);
-GPUSIM_API int cuFuncGetAttribute(int *value, int attribute, void *function);
+GPUSIM_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        int *blocks, void *function, int threads, size_t shared_bytes);
 GPUSIM_API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
         unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
         unsigned shared, void *stream, void **parameters, void **extra);

@@ -10,9 +10,9 @@
 enum {
     KERNELS_MAX = 256,
     THREADS_MAX = 1024,
+    SM_THREADS = 2048, /* that a multiprocessor holds */
     PARAMETER_BYTES_MAX = 32764,
-    PARAMETER_ALIGNMENT = 16,
-    FUNCTION_MAX_THREADS = 0 /* CU_FUNC_ATTRIBUTE_ */
+    PARAMETER_ALIGNMENT = 16
 };
 
 /* A module of one context, or a library (context NULL). */
@@ -276,13 +276,17 @@ static unsigned function_threads(const struct function *function)
                                               : function->kernel->max_threads;
 }
 
-int cuFuncGetAttribute(int *value, int attribute, void *function)
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        int *blocks, void *function, int threads, size_t shared_bytes)
 {
     struct function *found;
-    int result = function_enter("cuFuncGetAttribute", function, &found);
+    int result = function_enter(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", function, &found);
 
+    (void)shared_bytes;
     if (result == CUDA_SUCCESS) {
-        *value = attribute == FUNCTION_MAX_THREADS ? (int)function_threads(found) : 0;
+        *blocks =
+                (unsigned)threads <= function_threads(found) ? SM_THREADS / threads : 0;
     }
     return sim_leave(result);
 }

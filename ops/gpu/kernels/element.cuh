@@ -151,6 +151,36 @@ template <> struct precision<double> {
 
 /* ---------------------------------------------------------------------------- memory */
 
+#if defined(__CUDACC__)
+typedef ulonglong2 vector16;
+#else
+struct alignas(16) vector16 {
+    unsigned long long x, y;
+};
+#endif
+
+/* Memory of the device, and no other: an access need not find out which memory it is. */
+template <class T> KERNEL_FN T *global_memory(uint64_t address)
+{
+    T *memory = (T *)(uintptr_t)address;
+
+#if defined(__CUDACC__)
+    asm("" : "+l"(memory)); /* else a later conversion of the address forgets the rest */
+    __builtin_assume(__isGlobal(memory));
+#endif
+    return memory;
+}
+
+/* A vector that is read once: it is the first to leave the caches, where what is written stays. */
+template <class T> KERNEL_FN T load_once(const T *from)
+{
+#if defined(__CUDACC__)
+    return __ldcs(from);
+#else
+    return *from;
+#endif
+}
+
 /* An element at any address. */
 template <class T> KERNEL_FN T load_element(const unsigned char *from)
 {

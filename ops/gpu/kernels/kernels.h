@@ -47,7 +47,7 @@ extern "C" {
 #define PACK_ALIGNMENT 128
 /** Threads of a block, of all kernels. */
 #define KERNEL_THREADS 256
-/** Blocks for each multiprocessor that a launch may use. */
+/** Blocks for each multiprocessor, where it is not known how many it holds. */
 #define KERNEL_BLOCKS_PER_SM 8
 
 /** A piece of a batch. Lies in kernel parameters or in device memory. */
@@ -227,6 +227,8 @@ struct pack_work {
 struct kernel_target {
     int sm_count; /* multiprocessors that a launch may fill                        */
     size_t parameter_bytes; /* KERNEL_SMALL_BYTES, or KERNEL_LARGE_BYTES           */
+    uint8_t blocks[KERNEL_COUNT]; /* of each kernel that a multiprocessor holds at a
+                                     time; 0: unknown */
 };
 
 /** A launch: what cuLaunchKernel() needs. */

@@ -29,11 +29,6 @@
 #define PACK_STORE_BYTES 16
 #define PACK_WORD_BYTES 8
 
-/* 16 bytes on a boundary: one load or store. */
-struct alignas(16) pack_vector {
-    uint64_t words[2];
-};
-
 /* --------------------------------------------------------------------- what is done */
 
 /*
@@ -109,14 +104,14 @@ template <class Op> struct pack_group {
     KERNEL_MEMBER void load(const unsigned char *from)
     {
         if (WORDS == 1) {
-            words[0] = *(const uint64_t *)from;
+            words[0] = load_once((const unsigned long long *)from);
         }
         KERNEL_UNROLL
         for (unsigned i = 0; i + 1 < WORDS; i += 2) {
-            const pack_vector vector = *(const pack_vector *)(from + i * 8);
+            const vector16 vector = load_once((const vector16 *)(from + i * 8));
 
-            words[i] = vector.words[0];
-            words[i + 1] = vector.words[1];
+            words[i] = vector.x;
+            words[i + 1] = vector.y;
         }
     }
 
@@ -146,13 +141,13 @@ template <class Op> struct pack_group {
     {
         in elements[ELEMENTS];
         union {
-            pack_vector vector;
+            vector16 vector;
             out elements[ELEMENTS];
         } result;
 
         memcpy(elements, words, sizeof elements);
         op.template apply<ELEMENTS>(elements, result.elements);
-        *(pack_vector *)to = result.vector;
+        *(vector16 *)to = result.vector;
     }
 };
 
@@ -287,8 +282,8 @@ template <class Args> KERNEL_FN pack_pieces pack_pieces_of(const Args &args)
 
 KERNEL_FN pack_pieces pack_pieces_of(const pack_table &args)
 {
-    const pack_pieces pieces = { (const pack_piece *)(uintptr_t)args.header.pieces,
-        (const uint32_t *)(uintptr_t)args.header.map, args.header.piece_count };
+    const pack_pieces pieces = { global_memory<const pack_piece>(args.header.pieces),
+        global_memory<const uint32_t>(args.header.map), args.header.piece_count };
 
     return pieces;
 }
@@ -334,8 +329,8 @@ KERNEL_FN pack_span pack_span_of(
     const unsigned out_bytes = scatters ? header.tensor_bytes : header.packed_bytes;
     pack_span span;
 
-    span.from = (const unsigned char *)(uintptr_t)(from + first * in_bytes);
-    span.to = (unsigned char *)(uintptr_t)(to + first * out_bytes);
+    span.from = global_memory<const unsigned char>(from + first * in_bytes);
+    span.to = global_memory<unsigned char>(to + first * out_bytes);
     span.count = rest < header.chunk_elements ? (uint32_t)rest : header.chunk_elements;
     span.end = (const unsigned char *)(uintptr_t)(from + piece.count * in_bytes);
     return span;

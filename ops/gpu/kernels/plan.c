@@ -207,9 +207,13 @@ size_t kernel_parameter_bytes(int driver_version)
 _Static_assert(PACK_SMALL_PIECES == 126 && PACK_LARGE_PIECES == 1022,
         "docs/design/gpu.md and gpu-kernels.md say how many pieces there are");
 
-static uint32_t grid_of(uint64_t pieces_of_work, const struct kernel_target *target)
+/* As many blocks as run at a time: each takes its share of the work in one go. */
+static uint32_t grid_of(
+        uint64_t pieces_of_work, int kernel, const struct kernel_target *target)
 {
-    const uint64_t most = (uint64_t)target->sm_count * KERNEL_BLOCKS_PER_SM;
+    const uint64_t each =
+            target->blocks[kernel] > 0 ? target->blocks[kernel] : KERNEL_BLOCKS_PER_SM;
+    const uint64_t most = (uint64_t)target->sm_count * each;
 
     return (uint32_t)(pieces_of_work < most ? pieces_of_work : most);
 }
@@ -283,7 +287,7 @@ struct kernel_launch pack_launch(const struct pack_plan *plan,
     const enum pack_form form =
             work->table != 0 ? PACK_TABLE : pack_plan_form(plan, target);
     struct pack_header *header = &args->header;
-    enum kernel_family family;
+    int kernel;
 
     assert(plan->piece_count > 0 && work->divisor >= 1);
     assert(form != PACK_TABLE || work->table != 0);
@@ -299,9 +303,9 @@ struct kernel_launch pack_launch(const struct pack_plan *plan,
         header->map = work->table + plan->piece_count * sizeof *plan->pieces;
     }
     set_arithmetic(header, plan, work);
-    family = family_of(plan, work->direction, header);
-    return (struct kernel_launch){ .kernel = (int)(family * PACK_FORMS + form),
-        .grid = grid_of(plan->chunk_count, target),
+    kernel = (int)(family_of(plan, work->direction, header) * PACK_FORMS + form);
+    return (struct kernel_launch){ .kernel = kernel,
+        .grid = grid_of(plan->chunk_count, kernel, target),
         .threads = KERNEL_THREADS,
         .args_bytes = write_pieces(plan, form, args) };
 }
@@ -330,12 +334,13 @@ struct kernel_launch sum_launch(tutti_dtype dtype, const struct sum_args *args,
         const struct kernel_target *target)
 {
     const uint64_t threads = KERNEL_THREADS;
+    const int kernel =
+            (int)(PACK_FAMILIES * PACK_FORMS + (sum_family(dtype) - PACK_FAMILIES));
 
     assert(sum_is_supported(dtype) && args->count > 0 && args->divisor >= 1);
     assert(args->operand_count >= 1 && args->operand_count <= SUM_OPERANDS_MAX);
-    return (struct kernel_launch){ .kernel = (int)(PACK_FAMILIES * PACK_FORMS +
-                                           (sum_family(dtype) - PACK_FAMILIES)),
-        .grid = grid_of((args->count + threads - 1) / threads, target),
+    return (struct kernel_launch){ .kernel = kernel,
+        .grid = grid_of((args->count + threads - 1) / threads, kernel, target),
         .threads = KERNEL_THREADS,
         .args_bytes = sizeof *args };
 }

@@ -32,7 +32,7 @@ KERNEL_FN void rival_thread(const rival_args &args, const kernel_place &place)
     const uint64_t alignment = copy.from | copy.to;
 
     if (alignment % 16 == 0) {
-        rival_words<pack_vector>(copy, first, apart);
+        rival_words<vector16>(copy, first, apart);
     } else if (alignment % 8 == 0) {
         rival_words<uint64_t>(copy, first, apart);
     } else if (alignment % 4 == 0) {

@@ -30,8 +30,8 @@ KERNEL_FN sum_of_elements<T> sum_load(
         const sum_args &args, uint32_t operand, uint64_t at, unsigned count)
 {
     typedef sum_of_elements<T> elements;
-    const unsigned char *from = (const unsigned char *)(uintptr_t)(args.operands +
-            operand * args.stride + at * sizeof(T));
+    const unsigned char *from = global_memory<const unsigned char>(
+            args.operands + operand * args.stride + at * sizeof(T));
     elements result;
 
     KERNEL_UNROLL
@@ -65,7 +65,7 @@ KERNEL_FN void sum_store(
         const sum_args &args, uint64_t at, unsigned count, sum_of_elements<T> sum)
 {
     typedef typename sum_of_elements<T>::value value;
-    unsigned char *to = (unsigned char *)(uintptr_t)(args.output + at * sizeof(T));
+    unsigned char *to = global_memory<unsigned char>(args.output + at * sizeof(T));
 
     KERNEL_UNROLL
     for (unsigned i = 0; i < sum_of_elements<T>::ELEMENTS; i++) {

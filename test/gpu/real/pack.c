@@ -566,9 +566,16 @@ static int open_bench(struct bench *bench)
     }
     bench->target.parameter_bytes = kernel_parameter_bytes(rig->cuda.version);
     for (int i = 0; i < KERNEL_COUNT; i++) {
+        int blocks = 0;
+
         if (bench->kernels[i] == NULL) {
             bench->target.parameter_bytes = KERNEL_SMALL_BYTES;
+        } else {
+            device_must(rig,
+                    rig->cuda.occupancy(&blocks, bench->kernels[i], KERNEL_THREADS, 0),
+                    "ask how many blocks fit");
         }
+        bench->target.blocks[i] = (uint8_t)blocks;
     }
     device_must(rig, rig->cuda.event_create(&bench->begin, CU_EVENT_TIMED),
             "make an event");

@@ -105,6 +105,12 @@ static int config_blocks(const struct nccl_config *config, bool otherwise)
     return config->blocking == 0 || config->blocking == 1 ? config->blocking : -1;
 }
 
+static bool is_unnamed(const struct nccl_config *config)
+{
+    return config != NULL &&
+            (config->size < sizeof *config || config->comm_name == NULL);
+}
+
 static nccl_result init_rank(
         nccl_comm *comm, int size, const struct nccl_id *id, int rank, int blocks)
 {
@@ -144,6 +150,9 @@ nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
     if (result == NCCL_SUCCESS) {
         result = init_rank(comm, size, &id, rank, config_blocks(config, true));
     }
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
+        (*comm)->is_unnamed = is_unnamed(config);
+    }
     return api_failed(result);
 }
 
@@ -170,6 +179,7 @@ static nccl_result divide(struct division *division, const struct nccl_config *c
         division->child = comm_create(-1, 0, blocks == 1);
         (void)cuCtxPopCurrent_v2(&before);
         division->child->maker = parent;
+        division->child->is_unnamed = is_unnamed(config);
         *division->slot = division->child;
     }
     return job_submit(arrive_by_parent(division));

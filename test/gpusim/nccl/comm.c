@@ -283,6 +283,19 @@ size_t comm_count_live(void)
     return count;
 }
 
+size_t comm_count_unnamed(void)
+{
+    const struct nccl_comm_object *comm;
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&registry.lock);
+    for (comm = registry.first; comm != NULL; comm = comm->next) {
+        count += comm->segment.shared != NULL && comm->is_unnamed;
+    }
+    (void)pthread_mutex_unlock(&registry.lock);
+    return count;
+}
+
 /* Registrations of live communicators that overlap a range. */
 static size_t registrations(uint64_t start, uint64_t end)
 {

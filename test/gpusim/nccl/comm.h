@@ -47,6 +47,7 @@ struct nccl_comm_object {
     int ranks;
     int device; /* of the context                                   */
     bool blocking;
+    bool is_unnamed; /* its config has no name                           */
     struct segment segment; /* closed only when nobody is inside                */
     cu_context context; /* current when it was made                         */
     cu_pointer scratch; /* device memory, as NCCL has some; 0: none         */
@@ -131,6 +132,7 @@ _Noreturn void comm_report_fatal(const char *format, ...)
 
 /* Communicators that are not dead, and what is registered with them. */
 size_t comm_count_live(void);
+size_t comm_count_unnamed(void);
 size_t comm_count_registered(void);
 /* True when live registrations contain the memory at this address. */
 bool comm_has_registered(uint64_t start, size_t bytes);

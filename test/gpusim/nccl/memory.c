@@ -259,6 +259,7 @@ struct gpusim_nccl_live gpusim_nccl_live(void)
 {
     struct gpusim_nccl_live live = {
         .comms = comm_count_live(),
+        .unnamed = comm_count_unnamed(),
         .registrations = comm_count_registered(),
         .resident = resident_count(),
     };

@@ -63,6 +63,7 @@ UNIT_TEST(test_pieces_begin_on_boundaries)
 UNIT_TEST(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit)
 {
     const struct pack_work work = { .scale = 1, .divisor = 1 };
+    struct kernel_target known = new_gpu;
     struct pack_plan plan = plan_of(3);
     struct kernel_launch launch = pack_launch(&plan, &work, &new_gpu, &args);
 
@@ -72,6 +73,8 @@ UNIT_TEST(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit)
     assert_int_equal(pack_plan_add(&plan, 0, UINT64_C(1) << 40), TUTTI_OK);
     launch = pack_launch(&plan, &work, &new_gpu, &args);
     assert_int_equal(launch.grid, 132 * KERNEL_BLOCKS_PER_SM);
+    known.blocks[launch.kernel] = 5;
+    assert_int_equal(pack_launch(&plan, &work, &known, &args).grid, 132 * 5);
     pack_plan_fini(&plan);
 }
 
