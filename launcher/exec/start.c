@@ -311,6 +311,14 @@ static bool reap(const struct starter *starter, int *result)
     return pid == 0;
 }
 
+/* A blocked one comes even so. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 /*
  * Until all have ended. Signals to end are handed on: as the first process of a container this one would not
  * even get them.
@@ -322,8 +330,9 @@ static int wait_for_all(const struct starter *starter, const sigset_t *all)
     while (reap(starter, &result)) {
         const int number = sigwaitinfo(all, NULL);
 
-        if (number == SIGTERM || number == SIGINT || number == SIGHUP ||
-                number == SIGQUIT) {
+        if ((number == SIGTERM || number == SIGINT || number == SIGHUP ||
+                    number == SIGQUIT) &&
+                !is_ignored(number)) {
             (void)procs_signal_descendants(number, KEEPER_NAME);
             result = 128 + number;
         }
