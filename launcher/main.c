@@ -192,7 +192,8 @@ static void print_place(
 }
 
 /* Becomes the starter of its ranks; returns only where that fails. */
-static tutti_status follow(const struct options *options, const struct placement *placement)
+static tutti_status follow(
+        const struct options *options, const struct placement *placement)
 {
     struct launch_command command = { .words = { .items = NULL } };
     struct arguments variables = { .items = NULL };

@@ -143,8 +143,7 @@ void door_answer(struct door *door, const struct link_message *message)
         return;
     }
     door->has_given = is_part &&
-            (message->part.total == 0 ||
-                    message->part.offset + message->part.bytes.len < message->part.total);
+            message->part.offset + message->part.bytes.len < message->part.total;
     start = session_begin(&door->session, is_part ? BOOT_PART : BOOT_FAILED);
     link_put_body(&door->session.out, message); /* the same fields in the same order */
     session_end(&door->session, start);

@@ -276,29 +276,44 @@ static void leave_streams(void)
     }
 }
 
+static void fail_to_start(struct supervisor *supervisor)
+{
+    supervisor->end.how.setup_errno = errno != 0 ? errno : EIO;
+    (void)snprintf(
+            supervisor->end.detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
+    supervisor->end.time = clock_ns();
+    supervisor->phase = PHASE_DRAINING;
+}
+
 static void start(struct supervisor *supervisor)
 {
     struct child_plan child_plan = { .argv = NULL };
+
+    supervisor->has_started = true;
+    if (supervisor->phase == PHASE_STARTING &&
+            start_program(supervisor, &child_plan) != TUTTI_OK) {
+        fail_to_start(supervisor);
+    }
+    take_whole_host();
+    leave_streams();
+}
+
+static void prepare(struct supervisor *supervisor)
+{
     sigset_t mask;
 
+    if (supervisor->plan->rank.local_rank == 0 &&
+            environment_get(supervisor->plan->environment, HERE_VARIABLE) != NULL) {
+        supervisor->console = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    }
     block_signals(&mask);
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     supervisor->launcher.pidfd =
             (int)syscall(SYS_pidfd_open, supervisor->launcher.pid, 0);
     supervisor->leftovers.since = shm_cleanup_clock();
-    if (supervisor->signal_fd < 0 || start_guardian(supervisor) != TUTTI_OK ||
-            start_program(supervisor, &child_plan) != TUTTI_OK) {
-        supervisor->end.how.setup_errno = errno != 0 ? errno : EIO;
-        (void)snprintf(supervisor->end.detail, SUPERVISOR_DETAIL_BYTES, "%s",
-                tutti_last_error());
-        supervisor->phase = PHASE_DRAINING;
+    if (supervisor->signal_fd < 0 || start_guardian(supervisor) != TUTTI_OK) {
+        fail_to_start(supervisor);
     }
-    if (supervisor->plan->rank.local_rank == 0 &&
-            environment_get(supervisor->plan->environment, HERE_VARIABLE) != NULL) {
-        supervisor->console = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-    }
-    take_whole_host();
-    leave_streams();
 }
 
 static void read_signals(struct supervisor *supervisor, int64_t now)
@@ -408,8 +423,12 @@ static void wait_and_read(struct supervisor *supervisor)
     }
 }
 
+/* One whose program was not started has nothing to report. */
 static bool is_over(const struct supervisor *supervisor)
 {
+    if (!supervisor->has_started) {
+        return supervisor->stop.has_begun || supervisor->is_released;
+    }
     return supervisor->phase == PHASE_REPORTED && !supervisor->has_children &&
             (uplink_is_lost(&supervisor->uplink) || supervisor->is_released);
 }
@@ -434,11 +453,21 @@ static void begin_metrics(struct supervisor *supervisor)
                     supervisor->recording.fd));
 }
 
+static void start_with_metrics(struct supervisor *supervisor)
+{
+    start(supervisor);
+    door_begin(&supervisor->door, &supervisor->loop, &supervisor->uplink);
+    begin_metrics(supervisor);
+}
+
 static void run_loop(struct supervisor *supervisor)
 {
     while (!is_over(supervisor)) {
         int64_t now;
 
+        if (!supervisor->has_started && !supervisor->uplink.orders.waits) {
+            start_with_metrics(supervisor);
+        }
         wait_and_read(supervisor);
         now = clock_ns();
         supervisor_step_recording(supervisor, now);
@@ -455,15 +484,16 @@ static void supervise(struct supervisor *supervisor)
 {
     int64_t now;
 
-    start(supervisor);
-    begin_metrics(supervisor);
+    prepare(supervisor);
+    if (!supervisor->uplink.orders.waits) {
+        start_with_metrics(supervisor);
+    }
     now = clock_ns();
     supervisor->end.time = now;
     supervisor->looked = now;
     supervisor->uplink.obey = supervisor_obey;
     supervisor->uplink.owner = supervisor;
     uplink_begin(&supervisor->uplink, &supervisor->loop, now);
-    door_begin(&supervisor->door, &supervisor->loop, &supervisor->uplink);
     run_loop(supervisor);
 }
 

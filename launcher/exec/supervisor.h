@@ -166,6 +166,7 @@ struct supervisor {
     struct supervisor_end end;
     struct supervisor_stop stop;
     enum supervisor_phase phase;
+    bool has_started; /* the program, or it could not be                    */
     bool has_children; /* processes are left below the supervisor         */
     int64_t looked; /* before the last look at what there is to be read   */
     bool suspects_tuttirun; /* the library has got that tuttirun is silent  */

@@ -293,7 +293,8 @@ static void post_failure(
 void supervisor_tell(struct supervisor *supervisor, struct link_text text)
 {
     if (supervisor->console >= 0 && text.len > 0) {
-        (void)dprintf(supervisor->console, "tuttirun: %.*s\n", (int)text.len, text.text);
+        (void)dprintf(
+                supervisor->console, "tuttirun: %.*s\n", (int)text.len, text.text);
     }
     fd_close(&supervisor->console);
 }
@@ -331,6 +332,9 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
         break;
     case LINK_STOP:
         stop_all(supervisor, message->stop_ms, now);
+        break;
+    case LINK_GO:
+        supervisor->uplink.orders.waits = false;
         break;
     case LINK_PART:
     case LINK_UNMET:

@@ -98,6 +98,7 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
         .generation = welcome->generation,
         .keeper_port = (uint16_t)welcome->keeper_port,
         .tells = welcome->tells,
+        .waits = welcome->waits,
         .metrics = { .port = (int)welcome->metrics_port,
                 .interval_ns = (int64_t)welcome->metrics_ms * millisecond },
     };
@@ -187,7 +188,7 @@ tutti_status handshake(const struct link_address *address,
     struct wire_writer hello = { .data = NULL };
     struct handshake_offer offer = { .protocol = &link_protocol };
     enum meet_outcome outcome;
-    struct frame frame;
+    struct frame frame = { .len = 0 };
 
     *session = (struct session){ .fd = -1 };
     put_hello(&hello, rank);
@@ -196,8 +197,7 @@ tutti_status handshake(const struct link_address *address,
     outcome = hello.failed ? MEET_CLOSED
                            : handshake_meet(address, &offer, deadline, session, &frame);
     wire_writer_fini(&hello);
-    return outcome == MEET_OK ? take_orders(&frame, orders)
-                              : explain(outcome, &frame);
+    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome, &frame);
 }
 
 static const int64_t patience_ns = 10000000000;

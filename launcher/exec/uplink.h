@@ -32,6 +32,7 @@ struct orders {
     uint32_t generation; /* of an elastic job; 0: it is none     */
     uint16_t keeper_port; /* where keepers call tuttirun          */
     bool tells; /* METRICS, every second                        */
+    bool waits; /* with the program, for GO                       */
     struct metrics_orders metrics; /* of the host's ranks                   */
 };
 

@@ -46,10 +46,11 @@ static tutti_status find_ourselves(struct placement *placement)
 }
 
 /* Where a source knows only how many there are, all have as many slots as this one. */
-static tutti_status name_hosts(const struct options *options, struct placement *placement)
+static tutti_status name_hosts(
+        const struct options *options, struct placement *placement)
 {
-    const int slots = options->slots_per_host > 0 ? options->slots_per_host
-                                                  : pci_slots_here();
+    const int slots =
+            options->slots_per_host > 0 ? options->slots_per_host : pci_slots_here();
     const char *reason = NULL;
     char name[32];
 
@@ -57,7 +58,8 @@ static tutti_status name_hosts(const struct options *options, struct placement *
         (void)snprintf(name, sizeof name, "node-%d", i);
         reason = host_list_add(&placement->hosts, name, slots);
     }
-    return reason == NULL ? TUTTI_OK : error_set(TUTTI_ERR_INVALID, "%s: %s", name, reason);
+    return reason == NULL ? TUTTI_OK
+                          : error_set(TUTTI_ERR_INVALID, "%s: %s", name, reason);
 }
 
 tutti_status here_place(struct options *options, struct placement *placement)
@@ -80,7 +82,8 @@ tutti_status here_place(struct options *options, struct placement *placement)
     }
     if (options->min_np > 0) {
         return error_set(TUTTI_ERR_INVALID,
-                "--min-np: where each host starts its own ranks they are not started anew; "
+                "--min-np: where each host starts its own ranks they are not started "
+                "anew; "
                 "leave it out, and have the platform start the job again");
     }
     options->engine = MPI_KIND_HERE;
@@ -98,8 +101,8 @@ tutti_status here_share(struct placement *placement, int ranks)
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
     }
     launch_spread(&placement->hosts, ranks, counts);
-    placement->share = (struct share){ .is_set = true,
-        .count = counts[placement->join.index] };
+    placement->share =
+            (struct share){ .is_set = true, .count = counts[placement->join.index] };
     for (int i = 0; i < placement->join.index; i++) {
         placement->share.first += counts[i];
     }

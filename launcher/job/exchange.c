@@ -172,10 +172,7 @@ static bool has_not_given(const struct rank *rank)
 
 void exchange_more(struct job *job, struct server_link *link, uint64_t offset)
 {
-    if (rank_of(job, link)->has_given && job->state == JOB_SPAWNING) {
-        /* tuttirun itself does not wait for ever. */
-        flow_send(job, link, &(struct link_message){ .type = LINK_PART });
-    } else if (rank_of(job, link)->has_given) {
+    if (rank_of(job, link)->has_given) {
         char list[TEXT_MAX];
         const int missing =
                 ranks_list(&job->ranks, has_not_given, list, sizeof list / 2);
@@ -184,7 +181,5 @@ void exchange_more(struct job *job, struct server_link *link, uint64_t offset)
                 missing == 1 ? "s" : "ve");
     } else if (offset < job->exchange.total) {
         send_part(job, link, (size_t)offset);
-    } else {
-        refuse(job, link, "there is nothing of which more could come");
     }
 }

@@ -573,7 +573,8 @@ static void fail_start(struct job *job)
     list_missing_hosts(job, hosts, sizeof hosts);
     if (job->plan->placement->join.nodes > 1) {
         flow_fail(job, CAUSE_START, EXIT_LAUNCHER,
-                "rank%s %s%s ha%s not started within %d s (--join-timeout); is tuttirun "
+                "rank%s %s%s ha%s not started within %d s (--join-timeout); is "
+                "tuttirun "
                 "started there, and does the network let port %d through?",
                 absent == 1 ? "" : "s", missing, hosts, absent == 1 ? "s" : "ve",
                 job->options->join_timeout, job->plan->placement->join.port);
@@ -699,6 +700,9 @@ static void step_running(struct job *job)
     if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
         job_advance(&job->state, JOB_RUNNING);
         server_stop_listening(&job->server);
+        if (job->plan->placement->join.nodes > 1) {
+            flow_send_all(job, &(struct link_message){ .type = LINK_GO });
+        }
     }
     if (is_due(job, job->due.settle_at)) {
         settle_in_time(job);

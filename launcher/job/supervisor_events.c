@@ -42,7 +42,8 @@ static void welcome(struct job *job, struct server_link *link)
                 .metrics_address = link_text_of(options->metrics_address),
                 .metrics_file = link_text_of(job->paths.metrics_file),
                 .metrics_ms = (uint32_t)options->metrics_interval_ms,
-                .tells = options->top || options->dashboard != NULL },
+                .tells = options->top || options->dashboard != NULL,
+                .waits = job->plan->placement->join.nodes > 1 },
     };
 
     link_put_body(&body, &welcome);
@@ -63,9 +64,11 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
         (void)snprintf(text, capacity,
                 "%s told its process on host %.*s no rank; is it another launcher's?",
                 job->launcher.name, host_len, hello->host.text);
-    } else if (hello->size != job->ranks.count && job->plan->placement->join.nodes > 1) {
+    } else if (hello->size != job->ranks.count &&
+            job->plan->placement->join.nodes > 1) {
         (void)snprintf(text, capacity,
-                "host %.*s starts rank %d of %d in a job of %d; is the command line the "
+                "host %.*s starts rank %d of %d in a job of %d; is the command line "
+                "the "
                 "same on all hosts?",
                 host_len, hello->host.text, hello->rank, hello->size, job->ranks.count);
     } else if ((hello->size >= 0 && hello->size != job->ranks.count) ||
@@ -83,7 +86,8 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
 static void refuse_stranger(struct job *job, struct server_link *link)
 {
     static const char why[] =
-            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE ")";
+            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE
+            ")";
 
     session_put(&link->session, FRAME_REFUSAL, why, sizeof why - 1);
     (void)session_send(&link->session);
@@ -227,6 +231,7 @@ static void take_message(
     case LINK_TIMELINE:
     case LINK_PART:
     case LINK_UNMET:
+    case LINK_GO:
         refuse_message(job, link);
         break;
     }

@@ -127,8 +127,8 @@ static tutti_status build_command(const struct options *options,
     }
     if (status == TUTTI_OK) {
         /* Routes to the hosts are for an MPI launcher. */
-        status = network_choose(launcher.launcher == &launcher_own ? &nobody
-                                                                   : &placement->hosts,
+        status = network_choose(
+                launcher.launcher == &launcher_own ? &nobody : &placement->hosts,
                 options->nic, &network);
     }
     if (status == TUTTI_OK) {

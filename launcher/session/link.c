@@ -63,6 +63,7 @@ static const struct field fields[] = {
     FIELD(WELCOME, TEXT, welcome.metrics_file, 0, LINK_TEXT_MAX),
     FIELD(WELCOME, U32, welcome.metrics_ms, 0, MILLISECONDS_MAX),
     FIELD(WELCOME, BOOL, welcome.tells, 0, 1),
+    FIELD(WELCOME, BOOL, welcome.waits, 0, 1),
     FIELD(STARTED, U64, started.pid, 0, 0),
     FIELD(STARTED, TEXT, started.binding, 0, LINK_TEXT_MAX),
     FIELD(STARTED, TEXT, started.log, 0, LINK_TEXT_MAX),
@@ -204,7 +205,7 @@ void link_put(struct wire_writer *out, const struct link_message *message)
     size_t start = frame_begin(out, (uint8_t)message->type);
 
     link_put_body(out, message);
-    frame_end(out, start, NULL);
+    frame_end(out, start);
 }
 
 void link_put_note(struct wire_writer *out, const char *format, ...)
@@ -237,7 +238,7 @@ tutti_status link_read(const struct frame *frame, struct link_message *message)
 {
     struct wire_reader in;
 
-    if (frame->type < FRAME_OWN || frame->type > LINK_UNMET) {
+    if (frame->type < FRAME_OWN || frame->type > LINK_GO) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "a message of unknown type %u over the link", frame->type);
     }

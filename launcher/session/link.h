@@ -10,6 +10,7 @@
  *        <-------------------------  CHALLENGE
  *     HELLO  ------------------------->        its proof is checked, rank is noted
  *        <-------------------------  WELCOME   with a proof; what to do
+ *        <-------------------------  GO        all have joined, where WELCOME says to wait for that
  *     STARTED ------------------------>        the program runs
  *     BEAT <-------------------------> BEAT    every beat_ms, both ways; clock offsets
  *     OUTPUT, NOTE ------------------->        lines for the console
@@ -78,7 +79,8 @@ enum link_type {
     LINK_GIVE,
     LINK_MORE,
     LINK_PART,
-    LINK_UNMET
+    LINK_UNMET,
+    LINK_GO
 };
 
 /** Text inside a received message, not terminated; borrowed from its bytes. */
@@ -93,7 +95,7 @@ static inline struct link_text link_text_of(const char *text)
     return (struct link_text){ .text = text, .len = strlen(text) };
 }
 
-/** How they meet: the secret is the token, and nothing is sealed. */
+/** How they meet: the secret is the token. */
 extern const struct meet_protocol link_protocol;
 
 /** The first message of a supervisor. */
@@ -127,6 +129,7 @@ struct link_welcome {
     struct link_text metrics_file; /* of each host; "": none                       */
     uint32_t metrics_ms; /* between two writes of it                               */
     bool tells; /* send METRICS every second                                  */
+    bool waits; /* with the program, for GO                                   */
 };
 
 struct link_started {
@@ -201,7 +204,7 @@ struct link_give {
 
 /** A part of what all ranks have given, in their order. */
 struct link_part {
-    uint64_t total; /* bytes of the whole; 0: it is not there yet */
+    uint64_t total; /* bytes of the whole     */
     uint64_t offset; /* of these bytes in it   */
     struct link_text bytes;
 };

@@ -11,8 +11,6 @@ enum {
 /* What a proof or a key is for. */
 static const char of_connected[] = "who connected";
 static const char of_accepted[] = "who accepted";
-static const char seal_of_connected[] = "seal of who connected";
-static const char seal_of_accepted[] = "seal of who accepted";
 
 static void make(const struct session *session, const struct meet_protocol *protocol,
         const char *purpose, const void *text, size_t len, uint8_t proof[PROOF_BYTES])
@@ -22,16 +20,6 @@ static void make(const struct session *session, const struct meet_protocol *prot
     (void)snprintf(label, sizeof label, "tutti %s %d, %s", protocol->name, MEET_VERSION,
             purpose);
     proof_make(&session->exchange, label, text, len, proof);
-}
-
-static void seal(struct session *session, const struct meet_protocol *protocol,
-        const char *out, const char *in)
-{
-    if (protocol->is_sealed) {
-        session->seal = (struct frame_seal){ .is_on = true };
-        make(session, protocol, out, NULL, 0, session->seal.out_key);
-        make(session, protocol, in, NULL, 0, session->seal.in_key);
-    }
 }
 
 bool meet_challenge(struct session *session)
@@ -81,7 +69,6 @@ void meet_welcome(struct session *session, const struct meet_protocol *protocol,
     }
     wire_put_bytes(&session->out, proof, sizeof proof);
     session_end(session, start);
-    seal(session, protocol, seal_of_accepted, seal_of_connected);
 }
 
 /* Waits for a frame of that type. */
@@ -161,6 +148,5 @@ enum meet_outcome meet_join(struct session *session,
     if (!proof_is(frame->body + frame->len, PROOF_BYTES, proof)) {
         return MEET_UNPROVEN;
     }
-    seal(session, protocol, seal_of_connected, seal_of_accepted);
     return MEET_OK;
 }

@@ -7,8 +7,7 @@
  *      WELCOME: what it has to know, proof of that ->
  *
  * as proof.h has it. What HELLO and WELCOME carry differs by protocol; there is one version
- * for all of them. From WELCOME on frames are sealed where the protocol asks for it,
- * by keys made of the secret and both nonces.
+ * for all of them.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_MEET_H
 #define TUTTI_LAUNCHER_SESSION_MEET_H
@@ -36,7 +35,6 @@ enum meet_frame {
 
 struct meet_protocol {
     const char *name; /* part of what is proven: no proof is good for another */
-    bool is_sealed; /* what follows WELCOME                                 */
 };
 
 /** What a HELLO says before the part that is the protocol's own. */
@@ -63,7 +61,7 @@ TUTTI_MUST_USE bool meet_challenge(struct session *session);
 TUTTI_MUST_USE bool meet_take_hello(struct session *session,
         const struct meet_protocol *protocol, const struct frame *frame,
         struct meet_hello *hello);
-/** Who accepted: WELCOME, after which its frames are sealed. */
+/** Who accepted: WELCOME. */
 void meet_welcome(struct session *session, const struct meet_protocol *protocol,
         const void *body, size_t len);
 

@@ -67,7 +67,7 @@ struct proof_exchange {
 /** Fresh random bytes. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
 TUTTI_MUST_USE tutti_status proof_nonce(uint8_t nonce[PROOF_NONCE_BYTES]);
 
-/** A proof, or a key of what follows; `text` is what was said beside the nonces. */
+/** A proof, or a token; `text` is what was said beside the nonces. */
 void proof_make(const struct proof_exchange *exchange, const char *label,
         const void *text, size_t len, uint8_t proof[PROOF_BYTES]);
 /** True when two proofs are the same; the time tells nothing about how far they are. */

@@ -1,6 +1,5 @@
 /*
- * A session: one connection between two processes of tuttirun, or of one of them and a
- * MPI launcher's agent, with what was received and not yet taken, and what is not sent yet. The
+ * A session: one connection between two processes of tuttirun, with what was received and not yet taken, and what is not sent yet. The
  * socket never blocks. Who accepted or made the connection owns the session.
  *
  *   sockets.h               how a connection is made
@@ -22,9 +21,7 @@
 
 /*
  * Frames are what is sent over a session. A frame is its length (4 bytes, little-endian, of what
- * follows), its type (1 byte) and its body. Between sides that have agreed on keys it ends in a seal,
- * HMAC-SHA256 of its number and of what it says: nobody between them changes, leaves out, repeats or
- * adds a frame unseen. Pure.
+ * follows), its type (1 byte) and its body. Pure.
  */
 
 enum {
@@ -38,26 +35,18 @@ struct frame {
     size_t len;
 };
 
-/** What the frames of a session are sealed with. Zeroed: they are not. */
-struct frame_seal {
-    bool is_on;
-    uint8_t out_key[PROOF_BYTES], in_key[PROOF_BYTES];
-    uint64_t sent, received; /* frames, since it is on */
-};
-
 /** Begins a frame behind what is in `out`; returns where it starts, for frame_end(). */
 size_t frame_begin(struct wire_writer *out, uint8_t type);
-/** What was put since then is its body. @param seal  of the session; NULL: none */
-void frame_end(struct wire_writer *out, size_t start, struct frame_seal *seal);
+/** What was put since then is its body. */
+void frame_end(struct wire_writer *out, size_t start);
 
 /**
  * Takes the first frame of a stream of bytes.
- * @param seal       of the session; NULL: none
  * @param[out] used  bytes it took; 0: it is not whole yet
- * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (its length, or its seal, is wrong)
+ * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (its length is wrong)
  */
-TUTTI_MUST_USE tutti_status frame_take(const uint8_t *bytes, size_t len,
-        struct frame_seal *seal, struct frame *frame, size_t *used);
+TUTTI_MUST_USE tutti_status frame_take(
+        const uint8_t *bytes, size_t len, struct frame *frame, size_t *used);
 
 enum {
     SESSION_FULL = 1 << 20 /* bytes that wait to go: the other side does not read */
@@ -77,7 +66,6 @@ struct session {
     struct wire_writer out; /* frames; frame_end() ends each              */
     size_t sent; /* bytes of `out` that are gone                  */
     struct proof_exchange exchange; /* by which the sides prove themselves */
-    struct frame_seal seal; /* of frames both ways, once they have        */
 };
 
 /** A session over a socket, which it owns from now on. The secret is borrowed. */
@@ -105,7 +93,7 @@ bool session_receive(struct session *session);
  * @return 1, 0 (there is none yet), -1 (malformed; the error says how)
  */
 int session_next(struct session *session, struct frame *frame);
-/** The last frame is taken again by the next session_next(). Not of sealed ones. */
+/** The last frame is taken again by the next session_next(). */
 void session_put_back(struct session *session);
 /** Waits for the next frame. @return as session_next(); 0: none came until then, or lost */
 int session_wait(struct session *session, int64_t deadline, struct frame *frame);

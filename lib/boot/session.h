@@ -13,7 +13,7 @@
  *        <-- PLACE
  *     GIVE -->                                    each allgather:
  *        <-- PART              when all have given
- *     MORE -->                 the next part; before all have given: who is missing?
+ *     MORE -->                 the next part; who is missing?
  *        <-- FAILED            in words; nothing follows
  *
  * A message is its length (4 bytes, little-endian, of what follows), its type (1 byte) and
@@ -38,13 +38,12 @@ enum boot_message {
     BOOT_PLACE = 1, /* svarints: rank, size, local rank (-1: not known) */
     BOOT_GIVE, /* str: the bytes of this rank                           */
     BOOT_MORE, /* u64: what is there already                            */
-    BOOT_PART, /* u64: bytes of all ranks, 0: wait on; u64: where these belong; str */
+    BOOT_PART, /* u64: bytes of all ranks; u64: where these belong; str */
     BOOT_FAILED /* str: why                                             */
 };
 
 /**
- * Opens it where a supervisor is there. Not all ranks within five minutes, from when all hosts have
- * joined, is an error.
+ * Opens it where a supervisor is there. Not all ranks within five minutes is an error.
  * @param[out] boot  on TUTTI_OK; released with boot->close(boot->user)
  * @return TUTTI_OK, TUTTI_AGAIN (there is no supervisor), TUTTI_ERR_SYSTEM (it is gone; the
  *         error says how), TUTTI_ERR_PROTOCOL, TUTTI_ERR_NO_MEMORY

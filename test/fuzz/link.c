@@ -1,5 +1,5 @@
 /*
- * What tuttirun and supervisors say to each other: frames, sealed or not, and the messages in
+ * What tuttirun and supervisors say to each other: frames, and the messages in
  * them (launcher/session/link.h). What is read is written and read again, to the same bytes.
  */
 #include "launcher/session/link.h"
@@ -38,15 +38,13 @@ static void take_message(const struct frame *frame)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = { data, size };
-    struct frame_seal seal = { .is_on = fuzz_byte(&input) % 8 == 7 };
     struct frame frame = { 0 };
     size_t len;
     uint8_t *bytes = fuzz_bytes(&input, input.size, &len);
     size_t at = 0;
     size_t used = 1;
 
-    while (used > 0 &&
-            frame_take(bytes + at, len - at, &seal, &frame, &used) == TUTTI_OK) {
+    while (used > 0 && frame_take(bytes + at, len - at, &frame, &used) == TUTTI_OK) {
         if (used > 0) {
             take_message(&frame);
         }

@@ -240,7 +240,9 @@ static void hear_exited(struct fake *fake, const struct link_exited *exited)
             exited->dumped_core ? " core" : "", (int)exited->detail.len,
             exited->detail.text, (int)exited->tail.len, exited->tail.text);
     fake->has_exited = true;
-    put(fake, &(struct link_message){ .type = LINK_RELEASE, .release = { .status = fake->release } });
+    put(fake,
+            &(struct link_message){
+                    .type = LINK_RELEASE, .release = { .status = fake->release } });
 }
 
 static void hear(struct fake *fake, const struct link_message *message)

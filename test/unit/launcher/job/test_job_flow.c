@@ -198,8 +198,8 @@ static void show_told(struct play *play, char *out)
 
     (void)strcpy(out, "nothing; ");
     for (size_t at = 0; len > 0 && at < (size_t)len && used > 0; at += used) {
-        assert_int_equal(frame_take(bytes + at, (size_t)len - at, NULL, &frame, &used),
-                TUTTI_OK);
+        assert_int_equal(
+                frame_take(bytes + at, (size_t)len - at, &frame, &used), TUTTI_OK);
         if (used > 0 && link_read(&frame, &message) == TUTTI_OK &&
                 message.type == LINK_SUSPICION) {
             (void)sprintf(out, "'%.*s'; ", (int)message.suspicion.len,

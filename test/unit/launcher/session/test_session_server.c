@@ -84,7 +84,7 @@ static void take_challenge(int fd)
     ssize_t count = recv(fd, bytes, sizeof bytes, 0);
 
     assert_true(count > 0);
-    assert_int_equal(frame_take(bytes, (size_t)count, NULL, &frame, &used), TUTTI_OK);
+    assert_int_equal(frame_take(bytes, (size_t)count, &frame, &used), TUTTI_OK);
     assert_int_equal(used, count);
     assert_int_equal(frame.type, FRAME_CHALLENGE);
 }
