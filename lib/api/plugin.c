@@ -143,8 +143,10 @@ static tutti_status load(const char *name, const struct mpi_plugin **plugin)
         found = dlsym(handle, "libtutti_mpi_plugin");
     }
     if (found == NULL) {
-        return error_set(
-                TUTTI_ERR_UNSUPPORTED, "the plug-in cannot be loaded: %s", dlerror());
+        const char *why = dlerror(); /* NOLINT(concurrency-mt-unsafe): not here */
+
+        return error_set(TUTTI_ERR_UNSUPPORTED, "the plug-in cannot be loaded: %s",
+                why == NULL ? path : why);
     }
     if (strcmp(found->version, TUTTI_VERSION_STRING) != 0) {
         return error_set(TUTTI_ERR_UNSUPPORTED,

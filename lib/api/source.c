@@ -9,16 +9,18 @@
 #include "base/error.h"
 
 /* Ranks that a launcher started and that nobody joins would each train for itself. */
-static tutti_status check_alone(bool is_wanted)
+static tutti_status check_alone(int transport)
 {
+    const bool is_wanted = transport == CONFIG_TRANSPORT_MPI;
     struct mpi_choice choice;
     const char *variable = "";
     const int launched = config_launched_ranks(&variable);
 
     plugin_choose_mpi(is_wanted, &choice);
-    if (is_wanted) {
-        return error_set(
-                TUTTI_ERR_UNSUPPORTED, "transport cannot be mpi: %s", choice.why);
+    if (transport != CONFIG_TRANSPORT_AUTO) {
+        return error_set(TUTTI_ERR_UNSUPPORTED, "transport cannot be %s: %s",
+                is_wanted ? "mpi" : "ucx",
+                is_wanted ? choice.why : "this library has no plug-in for it");
     }
     return launched <= 1 ? TUTTI_OK
                          : error_set(TUTTI_ERR_UNSUPPORTED,
@@ -43,7 +45,7 @@ static tutti_status init_world(tutti **t, const tutti_config *config, int transp
         return init_join(t, &source, config);
     }
     if (status == TUTTI_OK) {
-        status = check_alone(is_wanted);
+        status = check_alone(transport);
     }
     return status == TUTTI_OK ? tutti_init_local(1, t, config) : status;
 }

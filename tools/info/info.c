@@ -41,8 +41,8 @@ static tutti_status print_mpi(const tutti_config *config)
         }
     }
     plugin_choose_mpi(strcmp(transport, "mpi") == 0, &choice);
-    (void)printf("MPI: %s (%s)\n", choice.name == NULL ? "none" : choice.name,
-            choice.why);
+    (void)printf(
+            "MPI: %s (%s)\n", choice.name == NULL ? "none" : choice.name, choice.why);
     return status;
 }
 

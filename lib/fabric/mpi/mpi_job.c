@@ -211,7 +211,7 @@ static tutti_status may_join(bool refuses)
 
 tutti_status mpi_job_join(void *user, bool refuses, struct job **job)
 {
-    const MPI_Comm comm = user == NULL ? MPI_COMM_NULL : *(const MPI_Comm *)user;
+    const MPI_Comm *comm = user;
     struct mpi_job *made;
     tutti_status status = may_join(refuses);
 
@@ -222,7 +222,7 @@ tutti_status mpi_job_join(void *user, bool refuses, struct job **job)
     if (made == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to join an MPI job");
     }
-    status = mpi_job_init(made, comm);
+    status = mpi_job_init(made, comm == NULL ? MPI_COMM_NULL : *comm);
     if (status == TUTTI_OK && user == NULL && !refuses) {
         status = check_world();
         if (status != TUTTI_OK) {

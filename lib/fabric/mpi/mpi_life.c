@@ -261,7 +261,7 @@ static tutti_status meet_once(
 
 /*
  * Where nobody waits for a rank that does not come; MPI_Finalize does. By the messages with which
- * ranks met at their start (mpi_job_agree()). A barrier sends some between ranks that had
+ * MPI_Comm_idup made the communicator. A barrier sends some between ranks that had
  * none before: with connections that new, the hang of MPICH that mpi_end.h describes came in 4 of
  * 48 jobs of 4 ranks on 2 hosts; so it came in none of 66. Twice: a rank that comes when the others
  * have given up finds their part of the first meeting, and not of the second.
