@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "launcher/arguments.h"
+#include "launcher/exec/keeper.h"
+#include "launcher/exec/procs.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exit_status.h"
 #include "launcher/hosts/host_list.h"
@@ -287,23 +290,51 @@ static tutti_status start_host(struct starter *starter, char *text)
             : start_there(starter, text, (int)count);
 }
 
-/* Until all have ended; a host that is not reached, or has no tuttirun, ends it. */
-static int wait_for_all(const struct starter *starter)
+/* Takes those that have ended. False: none is left, or a host is not reached, or has no tuttirun. */
+static bool reap(const struct starter *starter, int *result)
 {
-    int result = EXIT_SUCCESS;
     int status = 0;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, 0)) > 0 || (pid < 0 && errno == EINTR)) {
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         const int code =
                 WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
-        if (pid < 0 || pid == starter->feeder) {
+        if (pid == starter->feeder) {
             continue;
         }
-        result = result == EXIT_SUCCESS ? code : result;
+        *result = *result == EXIT_SUCCESS ? code : *result;
         if (code == SSH_FAILED || code == EXIT_NOT_FOUND || code == EXIT_CANNOT_RUN) {
-            break;
+            return false;
+        }
+    }
+    return pid == 0;
+}
+
+/* A blocked one comes even so. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/*
+ * Until all have ended. Signals to end are handed on: as the first process of a container this one would not
+ * even get them.
+ */
+static int wait_for_all(const struct starter *starter, const sigset_t *all)
+{
+    int result = EXIT_SUCCESS;
+
+    while (reap(starter, &result)) {
+        const int number = sigwaitinfo(all, NULL);
+
+        if ((number == SIGTERM || number == SIGINT || number == SIGHUP ||
+                    number == SIGQUIT) &&
+                !is_ignored(number)) {
+            (void)procs_signal_descendants(number, KEEPER_NAME);
+            result = 128 + number;
         }
     }
     return result;
@@ -329,6 +360,7 @@ int start_main(char *const *argv, char *const *environment)
     struct starter starter = { .size = 0 };
     tutti_status status = TUTTI_OK;
     int64_t numbers[2] = { 0, 0 };
+    sigset_t all;
     int result;
     char *rest;
 
@@ -347,11 +379,13 @@ int start_main(char *const *argv, char *const *environment)
     starter.size = (int)numbers[0];
     starter.next = (int)numbers[1];
     arguments_add_all(&starter.environment, environment);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     rest = argv[2];
     while (status == TUTTI_OK && rest != NULL) {
         status = start_host(&starter, strsep(&rest, ","));
     }
-    result = status == TUTTI_OK ? wait_for_all(&starter) : report();
+    result = status == TUTTI_OK ? wait_for_all(&starter, &all) : report();
     arguments_fini(&starter.environment);
     return result;
 }

@@ -188,7 +188,7 @@ tutti_status handshake(const struct link_address *address,
     struct wire_writer hello = { .data = NULL };
     struct handshake_offer offer = { .protocol = &link_protocol };
     enum meet_outcome outcome;
-    struct frame frame;
+    struct frame frame = { .len = 0 };
 
     *session = (struct session){ .fd = -1 };
     put_hello(&hello, rank);

@@ -13,25 +13,30 @@
 
 static const char variable[] = "JOB_COMPLETION_INDEX";
 
-/* The domain of this pod, ".train.default.svc.cluster.local": its longer name's. */
+/* Takes the domain of the longer name of this pod, if a line has it. */
+static void take_domain(char *line, const char *name, char domain[HOST_NAME_LIMIT])
+{
+    const size_t len = strlen(name);
+    char *word;
+
+    while ((word = resolver_word(&line)) != NULL) {
+        if (strncmp(word, name, len) == 0 && word[len] == '.') {
+            (void)snprintf(domain, HOST_NAME_LIMIT, "%s", word + len);
+        }
+    }
+}
+
+/* ".train.default.svc.cluster.local" */
 static bool find_domain(const struct source_facts *facts, const char *name,
         char domain[HOST_NAME_LIMIT])
 {
     char path[RESOLVER_PATH_MAX];
     char line[2 * HOST_NAME_LIMIT];
-    const size_t len = strlen(name);
     FILE *file = fopen(resolver_path(facts, "/etc/hosts", path), "re");
 
     domain[0] = '\0';
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        char *next = line;
-        char *word;
-
-        while ((word = resolver_word(&next)) != NULL) {
-            if (strncmp(word, name, len) == 0 && word[len] == '.') {
-                (void)snprintf(domain, HOST_NAME_LIMIT, "%s", word + len);
-            }
-        }
+        take_domain(line, name, domain);
     }
     if (file != NULL) {
         (void)fclose(file);

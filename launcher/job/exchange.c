@@ -181,7 +181,5 @@ void exchange_more(struct job *job, struct server_link *link, uint64_t offset)
                 missing == 1 ? "s" : "ve");
     } else if (offset < job->exchange.total) {
         send_part(job, link, (size_t)offset);
-    } else {
-        refuse(job, link, "there is nothing of which more could come");
     }
 }

@@ -179,8 +179,8 @@ tutti_status plugin_load_mpi(bool is_wanted, const struct mpi_plugin **plugin)
     return status;
 }
 
-/* libucs takes these signals when it is loaded; they are the program's. */
-static const int ucx_signals[] = { SIGILL, SIGBUS, SIGFPE, SIGSEGV };
+/* libucs takes these signals when it is loaded, SIGHUP for its log; they are the program's. */
+static const int ucx_signals[] = { SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV };
 enum {
     UCX_SIGNALS = sizeof ucx_signals / sizeof *ucx_signals
 };

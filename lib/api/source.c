@@ -33,6 +33,26 @@ static tutti_status check_alone(int transport)
                                                         : choice.why);
 }
 
+/* The ranks of a launcher that would join over UCX. */
+static tutti_status join_by_boot(tutti **t, const tutti_config *config)
+{
+    const char *seen = init_boot_seen();
+    struct mpi_choice choice;
+    char path[PLUGIN_PATH_MAX];
+
+    if (seen == NULL) {
+        return TUTTI_AGAIN;
+    }
+    if (&ucx_plugin != NULL || plugin_path("ucx", path)) {
+        return init_boot(t, config);
+    }
+    plugin_choose_mpi(false, &choice);
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+            "tutti cannot join these ranks, which are those of %s: %s; and there is no "
+            "%.200s",
+            seen, choice.why, path);
+}
+
 /* The job of the launcher; `config` is the caller's, or of the environment. */
 static tutti_status init_world(tutti **t, const tutti_config *config, int transport)
 {
@@ -49,7 +69,7 @@ static tutti_status init_world(tutti **t, const tutti_config *config, int transp
         return init_join(t, &source, config);
     }
     if (status == TUTTI_OK && !is_wanted) {
-        status = init_boot(t, config);
+        status = join_by_boot(t, config);
         if (status != TUTTI_AGAIN) {
             return status;
         }

@@ -175,41 +175,48 @@ static tutti_status take_part(
     return *got < total ? ask(session, *got) : TUTTI_OK;
 }
 
-static tutti_status fail_late(const struct session *session, tutti_status status)
+static tutti_status fail_late(const struct session *session, const char *why)
 {
-    return error_set(TUTTI_ERR_TIMEOUT, "after %g s: %s", session->timeout_ms / 1000.0,
-            status == TUTTI_ERR_CONTEXT_FAILED ? tutti_last_error()
-                                               : "not all ranks have come");
+    return error_set(
+            TUTTI_ERR_TIMEOUT, "after %g s: %s", session->timeout_ms / 1000.0, why);
 }
 
-/* The parts of what all ranks gave, `total` bytes. When time is up, tuttirun says who is missing. */
+/* Time is up: tuttirun says who is missing, unless the last has come just now. */
+static tutti_status ask_who(
+        const struct session *session, uint8_t *all, size_t total, size_t *got)
+{
+    tutti_status status = ask(session, SIZE_MAX); /* of which there is no more */
+
+    if (status == TUTTI_OK) {
+        status = await(session, clock_ns() + (int64_t)ANSWER_MS * 1000000);
+    }
+    if (status == TUTTI_AGAIN) {
+        return fail_late(session, "not all ranks have come");
+    }
+    if (status == TUTTI_OK) {
+        status = take_part(session, all, total, got);
+    }
+    return status == TUTTI_ERR_CONTEXT_FAILED ? fail_late(session, tutti_last_error())
+                                              : status;
+}
+
+/* The parts of what all ranks gave, `total` bytes. */
 static tutti_status take_parts(
         const struct session *session, uint8_t *all, size_t total)
 {
-    int64_t deadline = clock_ns() + (int64_t)session->timeout_ms * 1000000;
-    bool has_asked = false;
+    const int64_t deadline = clock_ns() + (int64_t)session->timeout_ms * 1000000;
+    tutti_status status = TUTTI_OK;
     size_t got = 0;
 
-    while (got < total) {
-        tutti_status status = await(session, deadline);
-
-        if (status == TUTTI_AGAIN && !has_asked) {
-            has_asked = true;
-            deadline = clock_ns() + (int64_t)ANSWER_MS * 1000000;
-            status = ask(session, 0);
-        } else if (status == TUTTI_AGAIN) {
-            return fail_late(session, status);
-        } else {
+    while (status == TUTTI_OK && got < total) {
+        status = await(session, deadline);
+        if (status == TUTTI_AGAIN) {
+            status = ask_who(session, all, total, &got);
+        } else if (status == TUTTI_OK) {
             status = take_part(session, all, total, &got);
-            if (has_asked && status == TUTTI_ERR_CONTEXT_FAILED) {
-                return fail_late(session, status);
-            }
-        }
-        if (status != TUTTI_OK) {
-            return status;
         }
     }
-    return TUTTI_OK;
+    return status;
 }
 
 static tutti_status allgather(void *user, const void *mine, void *all, size_t bytes)

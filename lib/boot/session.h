@@ -13,7 +13,7 @@
  *        <-- PLACE
  *     GIVE -->                                    each allgather:
  *        <-- PART              when all have given
- *     MORE -->                 the next part; before all have given: who is missing?
+ *     MORE -->                 the next part; who is missing?
  *        <-- FAILED            in words; nothing follows
  *
  * A message is its length (4 bytes, little-endian, of what follows), its type (1 byte) and

@@ -125,12 +125,13 @@ static void meet(void)
 /* Whoever this rank sends to is at the other end of an endpoint, as in a tree. */
 static void greet_all(void)
 {
+    const uint8_t own = (uint8_t)me;
     uint8_t in[RANKS];
 
     for (int r = 0; r < RANKS; r++) {
         if (r != me) {
             receive_from(r, 1, &in[r], 1, r);
-            send_to(r, 1, &(uint8_t){ (uint8_t)me }, 1, RANKS + r);
+            send_to(r, 1, &own, 1, RANKS + r);
         }
     }
     wait_for_all();
