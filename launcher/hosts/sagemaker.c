@@ -1,6 +1,6 @@
 /*
  * SageMaker training: the same program is started on every host; tuttirun runs the job on
- * the first and waits on the others. The hosts are taken in the order given: sorted, algo-10
+ * the first, and starts the ranks of the others there. The hosts are taken in the order given: sorted, algo-10
  * would come before algo-2.
  *
  * The GPUs are known of our own host only, so hosts of other instance types need a number.

@@ -57,8 +57,8 @@ struct placement {
             [SOURCE_TEXT_MAX]; /* "Slurm job 17", "-H", "this machine": for people  */
     int ranks; /* that the source asks for; 0: it does not say         */
     bool is_slurm; /* the hosts are those of a Slurm allocation: srun reaches them */
-    bool waits; /* this process was started on a host that is not the first and only
-                   has to stay until the job is over (SageMaker, AWS Batch) */
+    bool waits; /* this process was started on a host that is not the first: that runs the
+                   job, and this one its own ranks */
     char own[HOST_NAME_LIMIT]; /* what the source calls this host; "": it does not */
     struct shard shard;
     char *roles; /* "chief,worker,ps": of the ranks on all slots; NULL: not asked for; owned */
