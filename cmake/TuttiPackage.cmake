@@ -55,8 +55,9 @@ foreach(plugin ${TUTTI_PLUGINS})
     set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "${library} ${exactly}")
     set(CPACK_DEBIAN_${component}_PACKAGE_PROVIDES libtutti-${plugin})
     set(CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS ${${plugin}_starter})
-    set(CPACK_DEBIAN_${component}_DESCRIPTION "The plug-in of tutti for jobs over ${${plugin}_of}, tutti_init_mpi(), and
-libtutti_mpi.so, which carries out the collectives of any program of it.")
+    set(CPACK_DEBIAN_${component}_DESCRIPTION "The plug-in of tutti for jobs over ${${plugin}_of},
+with tutti_init_mpi(); and libtutti_mpi.so, which carries out the collectives of
+any program of that MPI.")
     set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
 endforeach()
 set(CPACK_DEBIAN_UCX_DESCRIPTION "The plug-in of tutti for jobs over UCX, which need no MPI.")

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def complete(package):
     files = [path for path in (*lib.rglob("*.so*"), *(package / "bin").iterdir()) if path.is_file()]
 
     def carry(source, target):
+        if source is None:
+            raise SystemExit(f"{target.name}: the library that it stands for is not found on this machine (ldd shows it)")
         carried.append(source)
         files.append(Path(shutil.copy(source, target)))
         run("patchelf", "--set-soname", target.name, target)
@@ -93,11 +96,14 @@ def licences(folder):
     folder.mkdir(exist_ok=True)
     shutil.copy(ROOT / "LICENSE", folder)
     for file in carried:
-        owner = subprocess.run(["dpkg-query", "-S", "*/" + os.path.basename(os.path.realpath(file))], stdout=subprocess.PIPE, text=True).stdout.split(":")[0]
+        owner = ""
+        if shutil.which("dpkg-query"):
+            owner = run("sh", "-c", 'dpkg-query -S "*/$0" | cut -d: -f1', os.path.basename(os.path.realpath(file))).split("\n")[0]
         text = Path("/usr/share/doc", owner, "copyright")
-        if not owner or not text.exists():
-            raise SystemExit(f"there is no copyright file of the package of {file}, which the wheel carries")
-        shutil.copy(text, folder / f"{owner}.txt")
+        if text.is_file():
+            shutil.copy(text, folder / f"{owner}.txt")
+        else:
+            print(f"warning: no licence of {file} is found; whoever passes the wheel on has to add it", file=sys.stderr)
 
 
 class Build(build_py):
@@ -119,9 +125,9 @@ class Wheel(bdist_wheel):
         glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1].replace(".", "_")
         return "py3", "none", f"manylinux_{glibc}_{sysconfig.get_platform().split('-', 1)[1].replace('-', '_')}"
 
-    def egg2dist(self, egginfo_path, distinfo_path):
-        super().egg2dist(egginfo_path, distinfo_path)
-        licences(Path(distinfo_path, "licenses"))
+    def write_wheelfile(self, wheelfile_base, *arguments, **named):
+        super().write_wheelfile(wheelfile_base, *arguments, **named)
+        licences(Path(wheelfile_base, "licenses"))
 
 
 header = (ROOT / "include" / "tutti" / "tutti.h").read_text()

@@ -12,6 +12,7 @@ class Tutti(CMakePackage):
     version("main", branch="main")
 
     variant("mpi", default=True, description="ranks that are processes")
+    variant("ucx", default=True, description="jobs without an MPI")
     variant("static", default=False, description="also build libtutti.a")
     variant("cuda", default=False, description="kernels that pack and scale on GPUs")
     variant("tests", default=False, description="build the tests")
@@ -25,6 +26,7 @@ class Tutti(CMakePackage):
     depends_on("jansson@2.7:")
     depends_on("libyaml")
     depends_on("mpi", when="+mpi")
+    depends_on("ucx@1.12:", when="+ucx")
     depends_on("cuda", type="build", when="+cuda")  # nvcc; the driver is loaded at run time
     depends_on("cmocka", type="build", when="+tests")
 
@@ -32,6 +34,7 @@ class Tutti(CMakePackage):
 
     def cmake_args(self):
         args = [
+            self.define_from_variant("TUTTI_UCX", "ucx"),
             self.define_from_variant("TUTTI_STATIC", "static"),
             self.define_from_variant("TUTTI_TESTS", "tests"),
             self.define("TUTTI_MPI", "auto" if "+mpi" in self.spec else "off"),
