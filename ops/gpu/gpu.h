@@ -199,10 +199,6 @@ struct gpu_stretch {
     size_t bytes;
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
 };
-/** The stretch that has this memory; false: none of ours. */
-bool gpu_memory_stretch(
-        struct gpu *gpu, const void *memory, struct gpu_stretch *stretch);
-
 /* For device.c; as the slots of struct device. */
 tutti_status gpu_memory_look(
         struct gpu *gpu, const void *memory, size_t bytes, enum op_space *space);
