@@ -1196,8 +1196,7 @@ typedef struct tutti_stats {
     uint64_t device_in_place; /**< of these, with several tensors and no copy       */
     uint64_t device_staged; /**< of these, copied to host memory and back         */
     uint64_t device_launches; /**< tutti's own kernels: packing and unpacking       */
-    uint64_t device_hierarchical; /**< of device_batches, those reduced within nodes and
-                                     then across nodes: gpu_hierarchical */
+    uint64_t device_hierarchical; /**< 0; removed in the next version               */
     uint64_t rank_wait_ns; /**< time that batches, ready on this rank, waited for
                               other ranks; least on the slowest rank               */
     uint64_t busy_ns; /**< time in which a batch was in flight; parameter metrics   */

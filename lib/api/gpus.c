@@ -129,17 +129,6 @@ static bool is_allowed(const struct context_spec *spec)
     return spec->config.backend == CONFIG_BACKEND_AUTO;
 }
 
-static tutti_status set_nodes(struct gpu *gpu, const struct nodes *nodes)
-{
-    int *node_of = nodes_table(nodes);
-    const tutti_status status = node_of == NULL
-            ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", nodes->size)
-            : gpu_set_nodes(gpu, node_of, nodes->size);
-
-    mem_free(node_of);
-    return status;
-}
-
 tutti_status gpus_decide(struct gpu *gpu, struct context_spec *spec,
         const struct gpu_view *view, const char *reason)
 {
@@ -154,7 +143,6 @@ tutti_status gpus_decide(struct gpu *gpu, struct context_spec *spec,
         if (!decision.has_kernels) {
             gpu_kernels_drop(gpu);
         }
-        status = set_nodes(gpu, &spec->nodes);
     }
     switch (decision.verdict) {
     case GPU_NOBODY:

@@ -90,11 +90,6 @@ enum config_gpu_half_sums {
     CONFIG_GPU_HALF_SUMS_FLOAT,
     CONFIG_GPU_HALF_SUMS_HALF
 };
-enum config_gpu_hierarchical {
-    CONFIG_GPU_HIERARCHICAL_OFF,
-    CONFIG_GPU_HIERARCHICAL_NCCL
-};
-
 enum config_type {
     CONFIG_BOOL,
     CONFIG_INT,

@@ -113,7 +113,6 @@ static const struct scalar scalars[] = {
     { FAMILY_DEVICE_BATCHES, AT(device.packed), "route", "packed" },
     { FAMILY_DEVICE_BATCHES, AT(device.in_place), "route", "in_place" },
     { FAMILY_DEVICE_BATCHES, AT(device_staged), "route", "staged" },
-    { FAMILY_DEVICE_BATCHES, AT(device.hierarchical), "route", "hierarchical" },
     { FAMILY_DEVICE_LAUNCHES, AT(device.launches), NULL, NULL },
 };
 #undef AT

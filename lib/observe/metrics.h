@@ -39,7 +39,6 @@ struct op_device_counts {
     _Atomic uint64_t packed; /* batches that a kernel packed                       */
     _Atomic uint64_t in_place; /* batches of several runs, with no copy            */
     _Atomic uint64_t launches; /* kernels of tutti's own                           */
-    _Atomic uint64_t hierarchical; /* batches that went in steps, by nodes         */
 };
 
 /** Batches of one collective, on one backend, of one class of sizes. */

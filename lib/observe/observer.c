@@ -112,7 +112,7 @@ void observer_stats(const struct tutti *t, tutti_stats *stats)
     stats->device_packed = counter_get(&metrics->device.packed);
     stats->device_in_place = counter_get(&metrics->device.in_place);
     stats->device_launches = counter_get(&metrics->device.launches);
-    stats->device_hierarchical = counter_get(&metrics->device.hierarchical);
+    stats->device_hierarchical = 0;
     stats->rank_wait_ns = counter_get(&metrics->lead_ns);
     stats->busy_ns = counter_get(&metrics->busy_ns);
 }

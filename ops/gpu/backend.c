@@ -5,8 +5,7 @@
  *     GPU_COMM     waits for that (or the events); NCCL
  *     GPU_UNPACK   waits for that; unpacks; the event that is handed back
  *
- * NCCL's part is one group of calls, or one in the node, one across and one in the node
- * again (script.h): each is on the stream before the next is called.
+ * NCCL's part is one group of calls.
  *
  * What has nothing to do is left out. A non-blocking NCCL may still be putting its part on
  * the stream when ncclGroupEnd() returns; until it has, nothing else is issued.
@@ -28,7 +27,7 @@
 
 enum gpu_phase {
     GPU_WAITING, /* for those started before it                                */
-    GPU_CALLED, /* NCCL may still be issuing                                  */
+    GPU_CALLED, /* see gpu_task.calls                                         */
     GPU_OVER /* it has its status                                          */
 };
 
@@ -39,8 +38,8 @@ struct gpu_task {
     struct gpu_form form; /* of the batch */
     enum gpu_phase phase; /* see there */
     tutti_status status; /* OVER: how it ended */
-    enum script_step step; /* CALLED: of the script; or none is left            */
-    struct communicator *communicator; /* CALLED: of the step; borrowed           */
+    bool calls; /* CALLED: NCCL may still be issuing                       */
+    struct communicator *communicator; /* CALLED: of the set; borrowed           */
     struct gpu_slab *slab; /* CALLED: owned; NULL: none needed */
     int64_t since_ns; /* CALLED: when NCCL was called                         */
 };
@@ -228,7 +227,7 @@ static tutti_status copy_own(struct gpu_backend *gb, const struct gpu_task *task
     return status;
 }
 
-/* The calls of a step. A group is ended even if a call in it has failed. */
+/* A group is ended even if a call in it has failed. */
 static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task)
 {
     const struct nccl_api *nccl = gb->gpu->nccl;
@@ -242,8 +241,7 @@ static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task
     for (size_t i = 0; i < gb->script.call_count; i++) {
         const struct script_call *call = &gb->script.calls[i];
 
-        if (call->step == task->step &&
-                (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS)) {
+        if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
             result = call_nccl(gb, task, call);
         }
     }
@@ -276,10 +274,6 @@ static tutti_status write_script(struct gpu_backend *gb, const struct gpu_task *
         .form = &task->form,
         .kernels = gb->gpu->has_kernels,
         .registers = registers(gb->gpu),
-        .node_ranks = task->communicator->nodes.count > 0
-                ? task->communicator->nodes.each
-                : 0,
-        .node_rank = task->communicator->nodes.local,
         .is_padding = is_padding,
         .user = gb->gpu };
 
@@ -331,15 +325,11 @@ static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
 }
 
 static tutti_status find_communicator(
-        const struct gpu_backend *gb, struct gpu_task *task, enum script_step step)
+        const struct gpu_backend *gb, struct gpu_task *task)
 {
-    static const enum communicator_scope scopes[] = { [SCRIPT_SET] = COMMUNICATOR_SET,
-        [SCRIPT_NODE] = COMMUNICATOR_NODE,
-        [SCRIPT_ACROSS] = COMMUNICATOR_ACROSS,
-        [SCRIPT_NODE_AGAIN] = COMMUNICATOR_NODE };
     const uint32_t set = task->batch->set->id;
 
-    task->communicator = communicators_find(&gb->communicators, set, scopes[step]);
+    task->communicator = communicators_find(&gb->communicators, set);
     return task->communicator != NULL
             ? TUTTI_OK
             : error_set(TUTTI_ERR_INTERNAL,
@@ -375,18 +365,15 @@ static bool is_forgotten(const struct gpu_backend *gb, const struct gpu_task *ta
             op_is_reduction(task->batch->collective);
 }
 
-/* Goes on to the next step that has calls; without any the task is done with NCCL. */
-static tutti_status call_next(struct gpu_backend *gb, struct gpu_task *task)
+static tutti_status call(struct gpu_backend *gb, struct gpu_task *task)
 {
     tutti_status status = TUTTI_OK;
 
-    task->step = script_step_from(&gb->script, task->step);
-    if (task->step == SCRIPT_STEPS || is_forgotten(gb, task)) {
-        task->step = SCRIPT_STEPS;
+    task->calls = gb->script.call_count > 0 && !is_forgotten(gb, task);
+    if (!task->calls) {
         return TUTTI_OK;
     }
-    status = find_communicator(gb, task, task->step);
-    if (status == TUTTI_OK && task->slab != NULL && registers(gb->gpu)) {
+    if (task->slab != NULL && registers(gb->gpu)) {
         status = communicator_register(
                 &gb->communicators, task->communicator, task->slab);
     }
@@ -394,7 +381,7 @@ static tutti_status call_next(struct gpu_backend *gb, struct gpu_task *task)
     return status == TUTTI_OK ? call_all(gb, task) : status;
 }
 
-/* Up to NCCL's part, and the first step of that. */
+/* Up to NCCL's part. */
 static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
 {
     struct gpu *gpu = gb->gpu;
@@ -402,7 +389,7 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
     tutti_status status = flight_reserve(&gb->flight);
 
     if (status == TUTTI_OK) {
-        status = find_communicator(gb, task, SCRIPT_SET);
+        status = find_communicator(gb, task);
     }
     if (status == TUTTI_OK) {
         status = write_script(gb, task);
@@ -422,8 +409,7 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
         status = copy_own(gb, task);
     }
     task->phase = GPU_CALLED;
-    task->step = SCRIPT_SET;
-    return status == TUTTI_OK ? call_next(gb, task) : status;
+    return status == TUTTI_OK ? call(gb, task) : status;
 }
 
 static void count_paths(const struct gpu_backend *gb, const struct gpu_task *task)
@@ -435,10 +421,6 @@ static void count_paths(const struct gpu_backend *gb, const struct gpu_task *tas
         (void)atomic_fetch_add_explicit(&gb->counts->packed, 1, memory_order_relaxed);
     } else if (task->batch->run_count > 1) {
         (void)atomic_fetch_add_explicit(&gb->counts->in_place, 1, memory_order_relaxed);
-    }
-    if (script_step_from(&gb->script, SCRIPT_NODE) != SCRIPT_STEPS) {
-        (void)atomic_fetch_add_explicit(
-                &gb->counts->hierarchical, 1, memory_order_relaxed);
     }
 }
 
@@ -523,12 +505,8 @@ static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *mo
         }
         *moved = *moved || status == TUTTI_OK;
     }
-    while (status == TUTTI_OK && task->step < SCRIPT_STEPS) {
+    if (status == TUTTI_OK && task->calls) {
         status = await_calls(gb, task);
-        if (status == TUTTI_OK) {
-            task->step = (enum script_step)(task->step + 1);
-            status = call_next(gb, task);
-        }
     }
     return status == TUTTI_OK ? finish(gb, task) : status;
 }

@@ -17,20 +17,6 @@
 
 /* ----------------------------------------------------------------------- errors */
 
-static const char *scope_text(enum communicator_scope scope)
-{
-    switch (scope) {
-    case COMMUNICATOR_NODE:
-        return " (its ranks on this node)";
-    case COMMUNICATOR_ACROSS:
-        return " (one rank of each node)";
-    case COMMUNICATOR_SET:
-    case COMMUNICATOR_SCOPES:
-        break;
-    }
-    return "";
-}
-
 tutti_status communicator_check(const struct communicators *all,
         const struct communicator *communicator, nccl_result result, const char *doing)
 {
@@ -44,11 +30,11 @@ tutti_status communicator_check(const struct communicators *all,
         more = gpu->nccl->get_last_error(communicator->comm);
     }
     return error_set(TUTTI_ERR_SYSTEM,
-            "rank %d: NCCL cannot %s for process set %u%s on GPU %d (%s): %s%s%s; "
+            "rank %d: NCCL cannot %s for process set %u on GPU %d (%s): %s%s%s; "
             "NCCL_DEBUG=WARN says more",
-            gpu->rank, doing, communicator->set, scope_text(communicator->scope),
-            gpu->ordinal, gpu->pci, nccl_error_text(gpu->nccl, result),
-            more == NULL || *more == 0 ? "" : ": ", more == NULL ? "" : more);
+            gpu->rank, doing, communicator->set, gpu->ordinal, gpu->pci,
+            nccl_error_text(gpu->nccl, result), more == NULL || *more == 0 ? "" : ": ",
+            more == NULL ? "" : more);
 }
 
 /* Of any handle of a communicator, its parent's too. */
@@ -117,13 +103,11 @@ tutti_status communicators_token(
     return TUTTI_OK;
 }
 
-struct communicator *communicators_find(
-        const struct communicators *all, uint32_t set, enum communicator_scope scope)
+struct communicator *communicators_find(const struct communicators *all, uint32_t set)
 {
     struct communicator *at = all->first;
 
-    while (at != NULL &&
-            (at->set != set || at->scope != scope || at->stage != COMMUNICATOR_READY)) {
+    while (at != NULL && (at->set != set || at->stage != COMMUNICATOR_READY)) {
         at = at->next;
     }
     return at;
@@ -176,8 +160,7 @@ static void drop(struct communicators *all, struct communicator *communicator)
 static void make_config(struct nccl_config *config, struct communicator *communicator)
 {
     (void)snprintf(communicator->name, sizeof communicator->name,
-            "tutti process set %u%s", communicator->set,
-            scope_text(communicator->scope));
+            "tutti process set %u", communicator->set);
     nccl_config_init(config, communicator->name);
 }
 
@@ -258,101 +241,16 @@ static tutti_status poll_meeting(const struct communicators *all)
         return status;
     }
     return error_set(TUTTI_ERR_SYSTEM,
-            "rank %d: the %d ranks of process set %u%s have not met in NCCL on GPU %d "
+            "rank %d: the %d ranks of process set %u have not met in NCCL on GPU %d "
             "(%s) "
             "for %.1f s (gpu_timeout_s=%g): do all of them reach each other "
             "(NCCL_SOCKET_IFNAME)?",
-            all->gpu->rank, made->size, made->set, scope_text(made->scope),
-            all->gpu->ordinal, all->gpu->pci, age_s, limit_s);
-}
-
-/* ---------------------------------------------------------------- parts by nodes */
-
-/* Why a set that lies on several nodes is reduced by one call; or NULL. */
-static const char *why_flat(const struct gpu *gpu, const struct nodes_view *nodes)
-{
-    if (nodes->each == 0) {
-        return "it has not equally many ranks on each of its nodes";
-    }
-    if (gpu->nccl->comm_split == NULL) {
-        return "this NCCL has no ncclCommSplit(), which came with 2.18";
-    }
-    return gpu->has_kernels ? NULL : "not all ranks have tutti's kernels";
-}
-
-/* Looks whether the set's reductions go in steps; all its ranks find the same. */
-static tutti_status find_steps(struct communicators *all,
-        struct communicator *communicator, const struct op_set *set)
-{
-    const struct gpu *gpu = all->gpu;
-    struct nodes_view nodes = { .count = 0 };
-    const char *reason;
-    tutti_status status;
-
-    if (gpu->config->gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_OFF ||
-            gpu->node_of == NULL) {
-        return TUTTI_OK;
-    }
-    status = nodes_view_make(&nodes, set, gpu->node_of, gpu->node_ranks);
-    if (status != TUTTI_OK || nodes.count == 1 || nodes.each == 1) {
-        return status;
-    }
-    reason = why_flat(gpu, &nodes);
-    if (reason == NULL) {
-        communicator->nodes = nodes;
-    } else if (set->rank == 0 && !all->told) {
-        all->told = true;
-        log_warn(gpu->log,
-                "gpu_hierarchical=nccl: process set %u on %d nodes is reduced by one "
-                "call of NCCL: %s",
-                set->id, nodes.count, reason);
-    }
-    return TUTTI_OK;
-}
-
-/* Begins to make one of the two that steps need. */
-static tutti_status begin_part(struct communicators *all, const struct communicator *of,
-        enum communicator_scope scope, const struct op_set *set)
-{
-    const bool in_node = scope == COMMUNICATOR_NODE;
-    struct communicator *made = add(all, set);
-    nccl_result result;
-
-    if (made == NULL) {
-        return TUTTI_ERR_NO_MEMORY;
-    }
-    made->scope = scope;
-    made->size = in_node ? of->nodes.each : of->nodes.count;
-    all->meeting = made;
-    result = split(
-            all, of->comm, made, in_node ? of->nodes.node : of->nodes.local, set->rank);
-    return communicator_check(all, made, result, "make a communicator");
-}
-
-/* After `made`: what else the set needs. all->meeting stays NULL when it has all. */
-static tutti_status begin_next(
-        struct communicators *all, struct communicator *made, const struct op_set *set)
-{
-    const struct communicator *whole = made;
-    enum communicator_scope next = COMMUNICATOR_NODE;
-    tutti_status status = TUTTI_OK;
-
-    if (made->scope == COMMUNICATOR_ACROSS) {
-        return TUTTI_OK;
-    }
-    if (made->scope == COMMUNICATOR_NODE) {
-        whole = communicators_find(all, set->id, COMMUNICATOR_SET);
-        next = COMMUNICATOR_ACROSS;
-    } else {
-        status = find_steps(all, made, set);
-    }
-    return status == TUTTI_OK && nodes_view_has_steps(&whole->nodes)
-            ? begin_part(all, whole, next, set)
-            : status;
+            all->gpu->rank, made->size, made->set, all->gpu->ordinal, all->gpu->pci,
+            age_s, limit_s);
 }
 
 /* The one that is being made is ready. */
-static tutti_status settle(struct communicators *all, const struct op_set *set)
+static void settle(struct communicators *all, const struct op_set *set)
 {
     struct communicator *made = all->meeting;
 
@@ -361,12 +259,9 @@ static tutti_status settle(struct communicators *all, const struct op_set *set)
     made->stage = COMMUNICATOR_READY;
     if (set->rank < 0) {
         drop(all, made);
-        return TUTTI_OK;
-    }
-    if (set->index == 0 && made->scope == COMMUNICATOR_SET) {
+    } else if (set->index == 0) {
         all->world = made;
     }
-    return begin_next(all, made, set);
 }
 
 tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
@@ -377,10 +272,10 @@ tutti_status communicators_meet(struct communicators *all, const struct op_set *
     if (all->meeting == NULL) {
         status = begin(all, set, token, everyone);
     }
-    while (status == TUTTI_OK && all->meeting != NULL) {
+    if (status == TUTTI_OK && all->meeting != NULL) {
         status = poll_meeting(all);
         if (status == TUTTI_OK) {
-            status = settle(all, set);
+            settle(all, set);
         }
     }
     return status;
@@ -439,14 +334,11 @@ static void deregister_all(
 
 void communicators_part(struct communicators *all, uint32_t set, uint32_t next)
 {
-    for (int scope = 0; scope < COMMUNICATOR_SCOPES; scope++) {
-        struct communicator *gone =
-                communicators_find(all, set, (enum communicator_scope)scope);
+    struct communicator *gone = communicators_find(all, set);
 
-        if (gone != NULL) {
-            gone->stage = COMMUNICATOR_LEAVING;
-            gone->next_set = next;
-        }
+    if (gone != NULL) {
+        gone->stage = COMMUNICATOR_LEAVING;
+        gone->next_set = next;
     }
 }
 
@@ -646,9 +538,7 @@ bool communicators_abort(struct communicators *all)
     }
     all->aborts->first = all->first;
     leave_jobs(all->aborts);
-    *all = (struct communicators){
-        .gpu = all->gpu, .aborted = true, .told = all->told
-    };
+    *all = (struct communicators){ .gpu = all->gpu, .aborted = true };
     return true;
 }
 

@@ -1,8 +1,6 @@
 /*
  * NCCL's communicators: one for each process set, made when its ranks meet, polled for
- * errors, and aborted together. With gpu_hierarchical a set that lies on several nodes,
- * equally many ranks on each, has two more, split from its own: that of the ranks of this
- * node, and that of the ranks that have the same place in their nodes.
+ * errors, and aborted together.
  *
  * They are non-blocking where NCCL can do that (2.14): every call may answer that it is in
  * progress, and nothing else is done with the communicator until communicator_poll() says
@@ -20,16 +18,7 @@
 #include <tutti/tutti.h>
 
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/nodes.h"
 #include "ops/op.h"
-
-/** Whom a communicator joins. */
-enum communicator_scope {
-    COMMUNICATOR_SET, /* all ranks of its set                               */
-    COMMUNICATOR_NODE, /* those on this rank's node                          */
-    COMMUNICATOR_ACROSS, /* one of each node: those with this rank's place in it */
-    COMMUNICATOR_SCOPES
-};
 
 /** How far a communicator is. */
 enum communicator_stage {
@@ -55,9 +44,7 @@ struct communicator {
     nccl_comm parent; /* MEETING, by a split: the world's, which is polled too    */
     uint32_t set; /* its process set, for ever                               */
     char name[COMMUNICATOR_NAME_MAX]; /* in NCCL's log                             */
-    enum communicator_scope scope; /* which of the set's it is                    */
     int size; /* ranks in it                                             */
-    struct nodes_view nodes; /* SET: of its ranks; count 0: it has no steps       */
     struct communicator_memory *registered; /* owned                             */
     enum communicator_stage stage; /* see there */
     int64_t since_ns; /* when the ranks began to meet                            */
@@ -76,7 +63,6 @@ struct communicators {
             *meeting; /* the one that is being made; in the list              */
     struct communicator_aborts *aborts; /* a reference; NULL: none has begun          */
     bool aborted; /* there are no communicators any more                     */
-    bool told; /* that a set has no steps, though they are asked for     */
 };
 
 /** Those made by gpu_connect(), or none: the caller's from now on (connect.c). */
@@ -96,8 +82,7 @@ TUTTI_MUST_USE tutti_status communicators_meet(struct communicators *all,
         const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES], bool everyone);
 
 /** The communicator of a set, NULL: it has none that is ready. */
-struct communicator *communicators_find(
-        const struct communicators *all, uint32_t set, enum communicator_scope scope);
+struct communicator *communicators_find(const struct communicators *all, uint32_t set);
 
 /**
  * Registers a slab with a communicator that is ready, unless it is registered there

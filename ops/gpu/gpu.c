@@ -219,23 +219,7 @@ void gpu_close(struct gpu *gpu)
         close_device(gpu);
     }
     config_fini(&gpu->values);
-    mem_free(gpu->node_of);
     mem_free(gpu);
-}
-
-tutti_status gpu_set_nodes(struct gpu *gpu, const int *node_of, int ranks)
-{
-    int *copy = mem_calloc((size_t)ranks, sizeof *copy);
-
-    if (copy == NULL) {
-        return error_set(
-                TUTTI_ERR_NO_MEMORY, "no memory for the nodes of %d ranks", ranks);
-    }
-    memcpy(copy, node_of, (size_t)ranks * sizeof *copy);
-    mem_free(gpu->node_of);
-    gpu->node_of = copy;
-    gpu->node_ranks = ranks;
-    return TUTTI_OK;
 }
 
 /* ------------------------------------------------------------------------- open */

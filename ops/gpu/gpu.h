@@ -74,8 +74,6 @@ struct gpu {
     cu_library library; /* of the kernels, or                                 */
     cu_module module; /* where the driver has no libraries                   */
     char nccl_absence[192]; /* why there is no NCCL                         */
-    int *node_of; /* [node_ranks] node of each world rank; owned; NULL: all on one */
-    int node_ranks; /* world ranks                                         */
     struct communicators
             *connected; /* owned; made at the start, for the backend; or NULL */
     bool is_gone; /* closing: the context is no more, nor its handles      */
@@ -100,13 +98,6 @@ void gpu_close(struct gpu *gpu);
 struct device gpu_device(struct gpu *gpu);
 /** The largest batch that is worth packing: gpu_fusion_bytes, or from the cache. */
 size_t gpu_fusion_bytes(const struct gpu *gpu);
-/**
- * Which ranks are on one node, equal on all ranks; before the backend is opened.
- * @param node_of  [ranks] node of each world rank, below `ranks`; copied
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
- */
-TUTTI_MUST_USE tutti_status gpu_set_nodes(
-        struct gpu *gpu, const int *node_of, int ranks);
 /** From now on it counts as having no kernels, since other ranks have none. */
 void gpu_kernels_drop(struct gpu *gpu);
 
@@ -208,10 +199,6 @@ struct gpu_stretch {
     size_t bytes;
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
 };
-/** The stretch that has this memory; false: none of ours. */
-bool gpu_memory_stretch(
-        struct gpu *gpu, const void *memory, struct gpu_stretch *stretch);
-
 /* For device.c; as the slots of struct device. */
 tutti_status gpu_memory_look(
         struct gpu *gpu, const void *memory, size_t bytes, enum op_space *space);

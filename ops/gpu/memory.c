@@ -29,20 +29,6 @@ struct stretch *memory_find_locked(const struct gpu_memory *memory, cu_pointer a
     return NULL;
 }
 
-bool gpu_memory_stretch(
-        struct gpu *gpu, const void *memory, struct gpu_stretch *stretch)
-{
-    const struct stretch *found;
-
-    (void)pthread_mutex_lock(&gpu->memory->lock);
-    found = memory_find_locked(gpu->memory, memory_pointer(memory));
-    if (found != NULL) {
-        *stretch = found->facts;
-    }
-    (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return found != NULL;
-}
-
 bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes)
 {
     const cu_pointer address = memory_pointer(memory);

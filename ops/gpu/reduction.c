@@ -7,10 +7,6 @@
  *     outputs lie so                      NCCL writes there (and inputs are packed there);
  *                                         else into the slab, and are unpacked
  *
- * By nodes an ALLREDUCE is a reduce-scatter among the ranks of the node, an allreduce among
- * those of one place in their nodes, and an allgather in the node. The layout is padded, so
- * tensors stay where they are only if what is behind them is padding, too.
- *
  * REDUCESCATTER: the layout of a segment has the parts of member 0 of all its runs, then
  * those of member 1 ... With equal parts that is one ncclReduceScatter, otherwise one
  * ncclReduce for each member. Inputs must stay as they are, so what is scaled is packed.
@@ -18,9 +14,6 @@
 #include "base/error.h"
 #include "ops/gpu/script.h"
 #include "ops/runs.h"
-
-/* Parts of a segment begin on multiples of it, which NCCL moves fastest. */
-#define PART_ALIGNMENT ((size_t)16)
 
 /* The layout of a segment in work. */
 struct reduction {
@@ -140,47 +133,6 @@ static bool must_pack(const struct reduction *r)
     return r->view->form->casts || r->segment.packs;
 }
 
-/* Bytes of a rank's part of a segment that is reduced by nodes. */
-static size_t part_bytes(const struct reduction *r, size_t bytes)
-{
-    const size_t ranks = (size_t)r->view->node_ranks;
-
-    return size_align((bytes + ranks - 1) / ranks, PART_ALIGNMENT);
-}
-
-static bool goes_by_nodes(const struct reduction *r)
-{
-    return r->view->node_ranks > 0 && r->view->batch->collective == TUTTI_ALLREDUCE;
-}
-
-/* Sums in the node, of which each rank gets a part; of that across; and all get all. */
-static void call_by_nodes(const struct reduction *r, struct script_place input,
-        struct script_place output, size_t part)
-{
-    const struct script_place own =
-            script_behind(output, (size_t)r->view->node_rank * part);
-    const size_t count = part / r->wire;
-
-    script_call(r->script,
-            &(struct script_call){ .verb = SCRIPT_REDUCE_SCATTER,
-                    .step = SCRIPT_NODE,
-                    .input = input,
-                    .output = own,
-                    .count = count });
-    script_call(r->script,
-            &(struct script_call){ .verb = SCRIPT_ALL_REDUCE,
-                    .step = SCRIPT_ACROSS,
-                    .input = own,
-                    .output = own,
-                    .count = count });
-    script_call(r->script,
-            &(struct script_call){ .verb = SCRIPT_ALL_GATHER,
-                    .step = SCRIPT_NODE_AGAIN,
-                    .input = own,
-                    .output = output,
-                    .count = count });
-}
-
 /* Where a segment is read and written: tensors that lie right, or the slab. */
 struct reduction_places {
     struct script_place input;
@@ -191,11 +143,8 @@ struct reduction_places {
 static struct reduction_places find_places(
         const struct reduction *r, size_t bytes, bool has_output)
 {
-    const size_t layout = layout_bytes(r, 0);
-    /* Where padding would decide, ranks could differ. */
-    const bool broken = must_pack(r) || (r->view->registers && bytes != layout);
-    struct script_span inputs = { .broken = broken || scales_before(r) };
-    struct script_span outputs = { .broken = broken || !has_output };
+    struct script_span inputs = { .broken = must_pack(r) || scales_before(r) };
+    struct script_span outputs = { .broken = must_pack(r) || !has_output };
     struct reduction_places places;
 
     span_inputs(r, 0, 0, &inputs);
@@ -221,26 +170,20 @@ static void reduce_segment(const struct reduction *r)
     const struct op_batch *batch = r->view->batch;
     const bool has_output =
             batch->collective == TUTTI_ALLREDUCE || batch->set->rank == batch->root;
-    const size_t layout = layout_bytes(r, 0);
-    const size_t part = goes_by_nodes(r) ? part_bytes(r, layout) : layout;
-    const size_t bytes = goes_by_nodes(r) ? (size_t)r->view->node_ranks * part : layout;
+    const size_t bytes = layout_bytes(r, 0);
     const struct reduction_places places = find_places(r, bytes, has_output);
 
     if (places.packed) {
         gather(r, 0, places.output);
     }
-    if (goes_by_nodes(r)) {
-        call_by_nodes(r, places.input, places.output, part);
-    } else {
-        script_call(r->script,
-                &(struct script_call){ .verb = batch->collective == TUTTI_ALLREDUCE
-                                ? SCRIPT_ALL_REDUCE
-                                : SCRIPT_REDUCE,
-                        .peer = batch->root,
-                        .input = places.input,
-                        .output = places.output,
-                        .count = bytes / r->wire });
-    }
+    script_call(r->script,
+            &(struct script_call){ .verb = batch->collective == TUTTI_ALLREDUCE
+                            ? SCRIPT_ALL_REDUCE
+                            : SCRIPT_REDUCE,
+                    .peer = batch->root,
+                    .input = places.input,
+                    .output = places.output,
+                    .count = bytes / r->wire });
     if (has_output && (places.output.in_slab || scales_after(r))) {
         scatter(r, 0, places.output);
     }

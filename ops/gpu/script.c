@@ -142,15 +142,3 @@ void script_call(struct script *script, const struct script_call *call)
     }
     script->calls[script->call_count++] = *call;
 }
-
-enum script_step script_step_from(const struct script *script, enum script_step step)
-{
-    enum script_step next = SCRIPT_STEPS;
-
-    for (size_t i = 0; i < script->call_count; i++) {
-        const enum script_step at = script->calls[i].step;
-
-        next = at >= step && at < next ? at : next;
-    }
-    return next;
-}

@@ -9,9 +9,6 @@
  * whose tensors lie just so gives them to NCCL as they are; any other packs them in that
  * layout. Neither knows, nor has to know, what the others do.
  *
- * An ALLREDUCE by nodes (script_view.node_ranks) is three calls over a segment: it is cut in
- * equal parts, one for each rank of a node, so its layout is padded to a multiple of them.
- *
  *     tensors          aaaaa... bb...... ccccccc      side by side, as tutti_alloc() gives
  *     layout           aaaaa... bb...... ccccccc      them: one call, no copy
  */
@@ -45,18 +42,6 @@ struct script_piece {
     uint64_t count; /* elements                                                  */
 };
 
-/**
- * Which ranks a call joins, and when: the calls of a step are one group on one communicator,
- * behind those of the step before it.
- */
-enum script_step {
-    SCRIPT_SET, /* all ranks of the set                                     */
-    SCRIPT_NODE, /* those on a node                                          */
-    SCRIPT_ACROSS, /* those that have one place in their nodes                */
-    SCRIPT_NODE_AGAIN, /* those on a node                                     */
-    SCRIPT_STEPS
-};
-
 /** A call of NCCL. */
 enum script_verb {
     SCRIPT_ALL_REDUCE,
@@ -72,7 +57,6 @@ enum script_verb {
 /** One call, with the arguments that NCCL takes. */
 struct script_call {
     enum script_verb verb;
-    enum script_step step;
     int peer; /* root, or the other rank                                   */
     struct script_place input; /* RECV: not used                              */
     struct script_place output; /* SEND: not used                             */
@@ -89,7 +73,7 @@ struct script_pieces {
 /** Zeroed: empty. Its memory is kept for the next batch. */
 struct script {
     struct script_pieces gathers; /* before the calls; cast and scaled by form.before */
-    struct script_call *calls; /* in one group for each step; owned */
+    struct script_call *calls; /* in one group; owned */
     size_t call_count; /* so far */
     size_t call_capacity; /* for which there is memory */
     struct script_pieces scatters; /* after them; divided and scaled                  */
@@ -105,9 +89,6 @@ struct script_view {
     bool registers; /* slabs are registered with NCCL, which wants that what one rank
                        gives it registered all do, at one offset: what is packed then
                        follows from sizes alone; equal on all ranks             */
-    int node_ranks; /* ALLREDUCE goes by nodes that have so many ranks of the set each;
-                       0: in one call; equal on all ranks                       */
-    int node_rank; /* this rank among them                                    */
 
     /* True when bytes behind a tensor belong to nobody, so that NCCL may write there. */
     bool (*is_padding)(void *user, uint64_t address, size_t bytes);
@@ -177,8 +158,5 @@ void script_gather(struct script *script, const void *tensor,
 void script_scatter(struct script *script, const void *tensor,
         struct script_place packed, size_t count);
 void script_call(struct script *script, const struct script_call *call);
-
-/** The first step from `step` on that has calls; SCRIPT_STEPS: none. */
-enum script_step script_step_from(const struct script *script, enum script_step step);
 
 #endif

@@ -180,7 +180,6 @@ static void open_rank(struct backend_rank *r)
     CHECK(gpu_open(&r->config, &r->log, &seat, &r->gpu) == TUTTI_OK);
     CHECK(r->gpu != NULL);
     CHECK(r->gpu->nccl != NULL);
-    CHECK(gpu_set_nodes(r->gpu, world->node_of, world->size) == TUTTI_OK);
     r->device = gpu_device(r->gpu);
     r->env = (struct op_env){ .config = &r->config,
         .log = &r->log,

@@ -55,7 +55,6 @@ struct backend_world {
     pthread_barrier_t barrier;
     uint8_t token[OP_TOKEN_BYTES];
     int ranks[BACKEND_RANKS_MAX]; /* 0, 1, 2 ... */
-    int node_of[BACKEND_RANKS_MAX]; /* of each rank; all 0: one node */
     struct backend_rank all[BACKEND_RANKS_MAX];
 };
 

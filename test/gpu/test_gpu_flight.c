@@ -1,12 +1,10 @@
 /*
- * The life of the GPU backend over the simulated GPU: process sets, on one node and by nodes,
- * tables of many tensors, many batches in flight, slabs that are
- * registered, and failures in the middle. Nothing may be left.
+ * The life of the GPU backend over the simulated GPU: process sets, tables of many tensors, many
+ * batches in flight, slabs that are registered, and failures in the middle. Nothing may be left.
  *
- *     test_gpu_flight CASE RANKS NODES NCCL
+ *     test_gpu_flight CASE RANKS NCCL
  *
- * With several nodes sums go in steps (gpu_hierarchical=nccl). What a failure is to a program
- * is in test_gpu_failures.c.
+ * What a failure is to a program is in test_gpu_failures.c.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -75,19 +73,16 @@ static void sum_check(struct backend_rank *r, const struct sum *sum)
     }
 }
 
-/* Does a sum where this rank is a member, and says whether it went by nodes. */
-static bool sum_do(struct backend_rank *r, const struct op_set *set)
+/* Does a sum where this rank is a member. */
+static void sum_do(struct backend_rank *r, const struct op_set *set)
 {
-    const uint64_t before = r->counts.hierarchical;
     struct sum sum;
 
-    if (set->rank < 0) {
-        return false;
+    if (set->rank >= 0) {
+        sum_prepare(r, set, true, &sum);
+        backend_do(r, &sum.batch);
+        sum_check(r, &sum);
     }
-    sum_prepare(r, set, true, &sum);
-    backend_do(r, &sum.batch);
-    sum_check(r, &sum);
-    return r->counts.hierarchical > before;
 }
 
 static bool has_split(const struct backend_rank *r)
@@ -119,97 +114,28 @@ static void run_sets(struct backend_rank *r)
     const long splits = gpusim_calls("ncclCommSplit");
 
     backend_meet(r, &world, true);
-    (void)sum_do(r, &world);
+    sum_do(r, &world);
     for (uint32_t id = 1; id <= 2; id++) {
         const struct op_set set = set_of(r, id, others, 2);
 
         backend_meet(r, &set, true);
-        (void)sum_do(r, &set);
-        (void)sum_do(r, &world);
+        sum_do(r, &set);
+        sum_do(r, &world);
         op_gpu.part(r->state, &set, id + 1);
     }
     backend_barrier(r);
     CHECK((gpusim_calls("ncclCommSplit") > splits) == has_split(r));
+    CHECK(gpusim_nccl_live().unnamed == 0);
     /* The next ranks that meet end what has been left. */
     if (r->rank != 1) {
         const struct op_set late = set_of(r, 3, others, 2);
 
         backend_meet(r, &late, false);
-        (void)sum_do(r, &late);
+        sum_do(r, &late);
     } else {
         backend_barrier(r);
         backend_barrier(r);
     }
-}
-
-static void try_set(struct backend_rank *r, const struct op_set *set, bool steps)
-{
-    backend_meet(r, set, true);
-    if (set->rank >= 0) {
-        CHECK(sum_do(r, set) == steps);
-        CHECK(sum_do(r, set) == steps);
-    }
-    op_gpu.part(r->state, set, set->id + 1);
-}
-
-/* All that was left ends where everyone meets: there are those of the world and a pair. */
-static void meet_last(struct backend_rank *r, const struct op_set *pair)
-{
-    const size_t few = (size_t)r->world->size * (has_split(r) ? 3 : 1) + 2;
-
-    try_set(r, pair, false);
-    backend_barrier(r);
-    /* Of the simulator that the program is linked with. */
-    if (r->gpu->nccl->version / 100 == 228) {
-        CHECK(gpusim_nccl_live().comms == few);
-        CHECK(gpusim_nccl_live().unnamed == 0);
-    }
-    backend_barrier(r);
-}
-
-/* Ranks 0, 2 on one node, 1, 3 on another: which sets go in steps, and what is said. */
-static void run_node_sets(struct backend_rank *r)
-{
-    static const int pair[] = { 0, 1 };
-    static const int neighbours[] = { 1, 3 };
-    static const int uneven[] = { 0, 1, 2 };
-    static const int backwards[] = { 3, 2, 1, 0 };
-    const struct op_set world = backend_set(r);
-    const struct op_set sets[] = { set_of(r, 1, pair, 2), set_of(r, 2, neighbours, 2),
-        set_of(r, 3, backwards, 4), set_of(r, 4, uneven, 3), set_of(r, 5, backwards, 4),
-        set_of(r, 6, pair, 2) };
-
-    backend_meet(r, &world, true);
-    CHECK(sum_do(r, &world) == has_split(r));
-    for (size_t i = 0; i < 3; i++) {
-        try_set(r, &sets[i], sets[i].size == 4 && has_split(r));
-    }
-    try_set(r, &sets[3], false);
-    try_set(r, &sets[4], has_split(r));
-    CHECK(sum_do(r, &world) == has_split(r));
-    meet_last(r, &sets[5]);
-    if (r->rank == 0) {
-        const char *said = strstr(r->lines, "gpu_hierarchical=nccl: process set");
-
-        CHECK(said != NULL);
-        if (said != NULL) {
-            CHECK(strstr(said + 1, "gpu_hierarchical") == NULL);
-            CHECK(strstr(said, has_split(r) ? "equally many" : "ncclCommSplit") !=
-                    NULL);
-        }
-    }
-}
-
-/* As many ranks on no two nodes: one call, and one line of the log. */
-static void run_uneven(struct backend_rank *r)
-{
-    const struct op_set world = backend_set(r);
-
-    CHECK(gpu_set_nodes(r->gpu, (const int[]){ 0, 1, 1, 1, 1, 1 }, r->world->size) ==
-            TUTTI_OK);
-    backend_meet(r, &world, true);
-    CHECK(!sum_do(r, &world));
-    CHECK((strstr(r->lines, "not equally many ranks") != NULL) == (r->rank == 0));
 }
 
 /* ----------------------------------------------------------------------- tables */
@@ -278,7 +204,6 @@ static void run_many(struct backend_rank *r)
         backend_pass(r, events[i]);
         sum_check(r, &sums[i]);
     }
-    CHECK(r->counts.hierarchical == IN_FLIGHT);
     CHECK(r->counts.packed == IN_FLIGHT / 2);
     CHECK(r->counts.in_place == IN_FLIGHT / 2);
 }
@@ -301,40 +226,40 @@ static void expect_words(const struct backend_rank *r, const char *words)
     }
 }
 
-/* The step across is refused: said of which communicator; nothing else is called. */
+/* A call is refused: said of which set. */
 static void run_refused(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
     struct device_event *event = NULL;
     struct sum sum;
-    long gathers;
 
     backend_meet(r, &world, true);
-    CHECK(sum_do(r, &world));
+    sum_do(r, &world);
     sum_prepare(r, &world, false, &sum);
     backend_barrier(r);
-    gathers = gpusim_calls("ncclAllGather");
     if (r->rank == 0) {
         gpusim_nccl_fail("*:ncclAllReduce:0:2");
     }
     backend_barrier(r);
     CHECK(backend_try_issue(r, &sum.batch, &event) == TUTTI_ERR_SYSTEM);
-    expect_words(r, "process set 0 (one rank of each node)");
+    expect_words(r, "NCCL cannot put a batch on the GPU for process set 0 on GPU ");
     backend_barrier(r);
-    CHECK(gpusim_calls("ncclAllGather") == gathers);
     quit(r, event);
 }
 
-/* Communicators by nodes cannot be made. */
+/* A set's communicator cannot be made. */
 static void run_no_meeting(struct backend_rank *r)
 {
+    static const int backwards[] = { 3, 2, 1, 0 };
     const struct op_set world = backend_set(r);
+    const struct op_set other = set_of(r, 1, backwards, 4);
 
+    backend_meet(r, &world, true);
     if (r->rank == 0) {
         gpusim_nccl_fail("*:ncclCommSplit:0:2");
     }
-    backend_meet_in_vain(r, &world);
-    expect_words(r, "process set 0 (its ranks on this node)");
+    backend_meet_in_vain(r, &other);
+    expect_words(r, "NCCL cannot make a communicator for process set 1 on GPU ");
     backend_barrier(r);
     quit(r, NULL);
 }
@@ -422,13 +347,13 @@ static void run_registered(struct backend_rank *r)
     CHECK(r->counts.packed == 16);
     CHECK(r->counts.in_place == 0);
     backend_barrier(r);
-    /* On 4 ranks 8 times 3 calls of a sum and one of a broadcast; 6 communicators each. */
-    CHECK(gpusim_nccl_live().registered_calls == 128);
-    CHECK(gpusim_nccl_live().registrations >= 24);
+    /* On 4 ranks 8 times a call of a sum and one of a broadcast; 2 communicators each. */
+    CHECK(gpusim_nccl_live().registered_calls == 64);
+    CHECK(gpusim_nccl_live().registrations >= 8);
     backend_barrier(r);
     op_gpu.part(r->state, &other, again.id);
     backend_meet(r, &again, true);
-    CHECK(sum_do(r, &again));
+    sum_do(r, &again);
     backend_barrier(r);
 }
 
@@ -463,8 +388,7 @@ static const struct {
     void (*body)(struct backend_rank *r);
     const char *registers;
 } cases[] = { { "sets", run_sets, "false" }, { "tables", run_tables, "false" },
-    { "cancel", run_cancel, "false" }, { "node_sets", run_node_sets, "false" },
-    { "uneven", run_uneven, "false" }, { "many", run_many, "false" },
+    { "cancel", run_cancel, "false" }, { "many", run_many, "false" },
     { "refused", run_refused, "false" }, { "no_meeting", run_no_meeting, "false" },
     { "registered", run_registered, "true" },
     { "unregistered", run_unregistered, "true" } };
@@ -492,18 +416,12 @@ int main(int argc, char **argv)
 {
     static struct backend_world world;
     int64_t size = 0;
-    int64_t nodes = 0;
 
-    if (argc != 5 || !text_to_int64(argv[2], &size) ||
-            !text_to_int64(argv[3], &nodes)) {
+    if (argc != 4 || !text_to_int64(argv[2], &size)) {
         return 2;
     }
     world.size = (int)size;
-    backend_library(&world, argv[0], argv[4]);
-    backend_set_parameter(&world, "gpu_hierarchical", "nccl");
-    for (int r = 0; r < world.size; r++) {
-        world.node_of[r] = r % (int)nodes;
-    }
+    backend_library(&world, argv[0], argv[3]);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].name, argv[1]) == 0) {
             world.body = cases[i].body;

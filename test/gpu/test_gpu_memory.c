@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/gpu/memory.h"
 #include "ops/gpu/pieces.h"
 #include "test/gpu/rig.h"
 
@@ -152,19 +153,24 @@ GPU_TEST(test_the_driver_frees_nothing_while_the_gpu_is_open)
     assert_true(gpusim_live().device_bytes - f->before.device_bytes <= 16 * MIB);
 }
 
+static const struct gpu_stretch *stretch_of(const struct fixture *f, const void *memory)
+{
+    const struct stretch *found = memory_find_locked(f->gpu->memory, address(memory));
+
+    return found != NULL ? &found->facts : NULL;
+}
+
 GPU_TEST(test_large_pieces_get_memory_of_their_own)
 {
     void *large = take(f->gpu, 20 * MIB + 1);
-    struct gpu_stretch stretch;
 
     assert_true(gpu_memory_has(f->gpu, large, 20 * MIB + 1));
     assert_false(gpu_memory_has(f->gpu, large, 20 * MIB + 257));
     assert_true(gpu_memory_has(f->gpu, (char *)large + 4096, 20 * MIB - 4095));
-    assert_true(gpu_memory_stretch(f->gpu, large, &stretch));
-    assert_int_equal(stretch.base, address(large));
-    assert_int_equal(stretch.bytes, 22 * MIB);
-    assert_false(stretch.of_nccl);
-    assert_false(gpu_memory_stretch(f->gpu, &large, &stretch));
+    assert_int_equal(stretch_of(f, large)->base, address(large));
+    assert_int_equal(stretch_of(f, large)->bytes, 22 * MIB);
+    assert_false(stretch_of(f, large)->of_nccl);
+    assert_null(stretch_of(f, &large));
     assert_false(gpu_memory_has(f->gpu, &large, 1));
 }
 
@@ -209,7 +215,6 @@ static nccl_result fake_free(void *memory)
 
 GPU_TEST(test_memory_of_nccl_is_preferred)
 {
-    struct gpu_stretch stretch;
     void *memory;
 
     f->gpu->nccl_table.mem_alloc = fake_alloc;
@@ -217,12 +222,10 @@ GPU_TEST(test_memory_of_nccl_is_preferred)
     f->gpu->nccl = &f->gpu->nccl_table;
     nccl_gives = 1;
     memory = take(f->gpu, 1 * MIB);
-    assert_true(gpu_memory_stretch(f->gpu, memory, &stretch));
-    assert_true(stretch.of_nccl);
+    assert_true(stretch_of(f, memory)->of_nccl);
     nccl_gives = 0;
     memory = take(f->gpu, 100 * MIB);
-    assert_true(gpu_memory_stretch(f->gpu, memory, &stretch));
-    assert_false(stretch.of_nccl);
+    assert_false(stretch_of(f, memory)->of_nccl);
     assert_int_equal(nccl_given, 1);
     gpu_close(f->gpu);
     assert_int_equal(nccl_given, 0);

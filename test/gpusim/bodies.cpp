@@ -7,14 +7,12 @@
 #include "ops/gpu/kernels/integer.cuh"
 #include "ops/gpu/kernels/pack.cuh"
 #include "ops/gpu/kernels/rival.cuh"
-#include "ops/gpu/kernels/sum.cuh"
 
 namespace
 {
 
 typedef void (*pack_thread_fn)(
         const pack_header &, const pack_pieces, const kernel_place);
-typedef void (*sum_thread_fn)(const sum_args &, const kernel_place &);
 
 template <class Args, pack_thread_fn THREAD>
 void run_pack(const void *parameter, uint32_t blocks, uint32_t threads)
@@ -30,20 +28,6 @@ void run_pack(const void *parameter, uint32_t blocks, uint32_t threads)
     }
 }
 
-template <class Args, void (*THREAD)(const Args &, const kernel_place &)>
-void run_plain(const void *parameter, uint32_t blocks, uint32_t threads)
-{
-    const Args &args = *static_cast<const Args *>(parameter);
-
-    for (uint32_t block = 0; block < blocks; block++) {
-        for (uint32_t thread = 0; thread < threads; thread++) {
-            const kernel_place place = { block, blocks, thread, threads };
-
-            THREAD(args, place);
-        }
-    }
-}
-
 /* The threads of a family that packs, by the name in PACK_FAMILY_MAP. */
 constexpr pack_thread_fn copy = pack_thread<pack_copy>;
 constexpr pack_thread_fn integer = integer_thread;
@@ -55,10 +39,6 @@ constexpr pack_thread_fn bf16_f32 = pack_thread<pack_convert<bfloat16, float>>;
 constexpr pack_thread_fn f32_bf16 = pack_thread<pack_convert<float, bfloat16>>;
 constexpr pack_thread_fn f32_f32 = pack_thread<pack_convert<float, float>>;
 constexpr pack_thread_fn f64_f64 = pack_thread<pack_convert<double, double>>;
-constexpr sum_thread_fn sum_f16 = sum_thread<float16>;
-constexpr sum_thread_fn sum_bf16 = sum_thread<bfloat16>;
-constexpr sum_thread_fn sum_f32 = sum_thread<float>;
-constexpr sum_thread_fn sum_f64 = sum_thread<double>;
 
 } // namespace
 
@@ -66,8 +46,7 @@ constexpr sum_thread_fn sum_f64 = sum_thread<double>;
 static const kernel_body bodies[KERNEL_COUNT] = {
 #define PACK_BODIES(symbol, name) \
     run_pack<pack_small, name>, run_pack<pack_large, name>, run_pack<pack_table, name>,
-#define SUM_BODY(symbol, name) run_plain<sum_args, name>,
-    PACK_FAMILY_MAP(PACK_BODIES) SUM_FAMILY_MAP(SUM_BODY)
+    PACK_FAMILY_MAP(PACK_BODIES)
 };
 
 kernel_body kernel_body_of(int kernel)
@@ -77,5 +56,11 @@ kernel_body kernel_body_of(int kernel)
 
 void rival_body(const void *args, uint32_t blocks, uint32_t threads)
 {
-    run_plain<rival_args, rival_thread>(args, blocks, threads);
+    for (uint32_t block = 0; block < blocks; block++) {
+        for (uint32_t thread = 0; thread < threads; thread++) {
+            const kernel_place place = { block, blocks, thread, threads };
+
+            rival_thread(*static_cast<const rival_args *>(args), place);
+        }
+    }
 }

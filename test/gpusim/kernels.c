@@ -42,18 +42,6 @@ static void pack_ranges(
     }
 }
 
-static void sum_ranges(const struct gpusim_launch *launch,
-        struct gpusim_accesses *accesses, size_t element_bytes)
-{
-    const struct sum_args *args = launch->parameters[0];
-    const size_t bytes = args->count * element_bytes;
-
-    for (int32_t i = 0; i < args->operand_count; i++) {
-        gpusim_reads(accesses, args->operands + (uint64_t)i * args->stride, bytes);
-    }
-    gpusim_writes(accesses, args->output, bytes);
-}
-
 static void rival_ranges(
         const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
 {
@@ -75,7 +63,7 @@ static void launch_body(int kernel, const struct gpusim_launch *launch)
     kernel_body_of(kernel)(launch->parameters[0], launch->grid[0], launch->block[0]);
 }
 
-/* A body knows its number, and a sum its type. */
+/* A body knows its number. */
 #define PACK_BODY(number, name) \
     static void name##_body(const struct gpusim_launch *launch) \
     { \
@@ -85,24 +73,11 @@ static void launch_body(int kernel, const struct gpusim_launch *launch)
     PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_SMALL, name##_small) \
     PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_LARGE, name##_large) \
     PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_TABLE, name##_table)
-#define SUM_BODY(symbol, name) \
-    PACK_BODY(PACK_FAMILIES *PACK_FORMS + FAMILY_##symbol - PACK_FAMILIES, name) \
-    static void name##_ranges( \
-            const struct gpusim_launch *launch, struct gpusim_accesses *accesses) \
-    { \
-        sum_ranges(launch, accesses, BYTES_##symbol); \
-    }
-#define BYTES_SUM_F16 2
-#define BYTES_SUM_BF16 2
-#define BYTES_SUM_F32 4
-#define BYTES_SUM_F64 8
 PACK_FAMILY_MAP(PACK_BODIES)
-SUM_FAMILY_MAP(SUM_BODY)
 
 static const size_t small_bytes = sizeof(struct pack_small);
 static const size_t large_bytes = sizeof(struct pack_large);
 static const size_t table_bytes = sizeof(struct pack_table);
-static const size_t sum_bytes = sizeof(struct sum_args);
 static const size_t rival_bytes = sizeof(struct rival_args);
 
 /* clang-format off */
@@ -113,12 +88,9 @@ static const size_t rival_bytes = sizeof(struct rival_args);
     KERNEL(name##_small, small_bytes, pack_ranges) \
     KERNEL(name##_large, large_bytes, pack_ranges) \
     KERNEL(name##_table, table_bytes, pack_ranges)
-#define SUM_KERNEL(symbol, name) \
-    KERNEL(name, sum_bytes, name##_ranges)
 
 static const struct gpusim_kernel kernels[] = {
     PACK_FAMILY_MAP(PACK_KERNELS)
-    SUM_FAMILY_MAP(SUM_KERNEL)
     { .name = "tutti_rival_blocks", .parameter_bytes = &rival_bytes, .parameter_count = 1,
       .ranges = rival_ranges, .body = rival_launch, .max_threads = RIVAL_THREADS },
 };

@@ -63,15 +63,7 @@ KERNEL_FN void narrow(float value, bfloat16 *x)
 #    endif
 }
 
-/* Spelled out, so that no flag of the compiler joins a product and a sum. */
-KERNEL_FN float sum_of(float x, float y)
-{
-    return __fadd_rn(x, y);
-}
-KERNEL_FN double sum_of(double x, double y)
-{
-    return __dadd_rn(x, y);
-}
+/* Spelled out, so that no flag of the compiler changes the rounding. */
 KERNEL_FN float product_of(float x, float y)
 {
     return __fmul_rn(x, y);
@@ -109,10 +101,6 @@ KERNEL_FN void narrow(float value, bfloat16 *x)
 }
 
 /* Compiled with -ffp-contract=off. */
-template <class T> KERNEL_FN T sum_of(T x, T y)
-{
-    return x + y;
-}
 template <class T> KERNEL_FN T product_of(T x, T y)
 {
     return x * y;

@@ -3,7 +3,6 @@
  */
 #include "ops/gpu/kernels/integer.cuh"
 #include "ops/gpu/kernels/pack.cuh"
-#include "ops/gpu/kernels/sum.cuh"
 
 /* Parameters of more than 4 KiB came with CUDA 12.1. */
 #if __CUDACC_VER_MAJOR__ > 12 || \
@@ -54,7 +53,3 @@ CONVERSION(bf16_f32, bfloat16, float)
 CONVERSION(f32_bf16, float, bfloat16)
 CONVERSION(f32_f32, float, float)
 CONVERSION(f64_f64, double, double)
-KERNEL(sum_f16, sum_args, sum_thread<float16>(args, here()))
-KERNEL(sum_bf16, sum_args, sum_thread<bfloat16>(args, here()))
-KERNEL(sum_f32, sum_args, sum_thread<float>(args, here()))
-KERNEL(sum_f64, sum_args, sum_thread<double>(args, here()))

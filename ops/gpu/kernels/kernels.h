@@ -1,10 +1,10 @@
 /*
  * The GPU's kernels: packing tensors into a fusion buffer and out of it, with scaling,
- * casting and division on the way, and sums of several operands in tutti's order.
+ * casting and division on the way.
  *
  * This header is what the host needs to launch them: structs that lie in device memory or
  * are passed as kernel parameters, and pure functions that fill them. Nothing here calls
- * CUDA. The bodies are pack.cuh and sum.cuh, which nvcc compiles for the GPU (kernels.cu)
+ * CUDA. The bodies are in pack.cuh, which nvcc compiles for the GPU (kernels.cu)
  * and a C++ compiler for the simulator and for unit tests.
  *
  * Packing. A plan lists pieces: a tensor in device memory and its place in the packed
@@ -114,22 +114,6 @@ union pack_args {
     struct pack_table table;
 };
 
-/** Most operands of a sum: 2 to the power of its levels, less 1. */
-#define SUM_LEVELS 12
-#define SUM_OPERANDS_MAX ((1 << SUM_LEVELS) - 1)
-
-/** The parameter of a sum. */
-struct sum_args {
-    uint64_t operands; /* device address of operand 0                              */
-    uint64_t stride; /* bytes from an operand to the next one                      */
-    uint64_t output; /* device address; may be that of an operand                  */
-    uint64_t count; /* elements                                                    */
-    double prescale; /* operands are multiplied by it                              */
-    double postscale; /* the sum is, after the division                            */
-    int32_t operand_count; /* at least 1, at most SUM_OPERANDS_MAX                 */
-    int32_t divisor; /* the sum is divided by it                                   */
-};
-
 /* ----------------------------------------------------------------------- the kernels */
 
 /**
@@ -151,18 +135,9 @@ struct sum_args {
     X(F32_F32, f32_f32) \
     X(F64_F64, f64_f64)
 
-/** Kernels that add: X(symbol, name). */
-#define SUM_FAMILY_MAP(X) \
-    X(SUM_F16, sum_f16) \
-    X(SUM_BF16, sum_bf16) \
-    X(SUM_F32, sum_f32) \
-    X(SUM_F64, sum_f64)
-
 enum kernel_family {
 #define KERNEL_FAMILY(symbol, name) FAMILY_##symbol,
-    PACK_FAMILY_MAP(KERNEL_FAMILY) PACK_FAMILIES, /* how many pack */
-    KERNEL_BEFORE_SUMS = PACK_FAMILIES - 1,
-    SUM_FAMILY_MAP(KERNEL_FAMILY) KERNEL_FAMILIES /* how many there are */
+    PACK_FAMILY_MAP(KERNEL_FAMILY) KERNEL_FAMILIES /* how many there are */
 #undef KERNEL_FAMILY
 };
 
@@ -175,9 +150,9 @@ enum pack_form {
 };
 
 /** Kernels are numbered from 0, for what a backend keeps of the functions of its module. */
-#define KERNEL_COUNT (PACK_FAMILIES * PACK_FORMS + (KERNEL_FAMILIES - PACK_FAMILIES))
+#define KERNEL_COUNT (KERNEL_FAMILIES * PACK_FORMS)
 
-/** The name of a kernel in the image: "tutti_f32_bf16_small", "tutti_sum_f32" ...;
+/** The name of a kernel in the image: "tutti_f32_bf16_small" ...;
  *  NULL for a number that is not below KERNEL_COUNT. */
 const char *kernel_name(int kernel);
 
@@ -297,17 +272,6 @@ void pack_table_write(const struct pack_plan *plan, void *image);
 struct kernel_launch pack_launch(const struct pack_plan *plan,
         const struct pack_work *work, const struct kernel_target *target,
         union pack_args *args);
-
-/** True for types that have a sum kernel: the floats. */
-bool sum_is_supported(tutti_dtype dtype);
-
-/**
- * The launch of a sum of operands that lie at equal distances, over the tree of
- * docs/numerics.md: float16 and bfloat16 are added in float32 and rounded once.
- * @param args  all of it filled by the caller
- */
-struct kernel_launch sum_launch(tutti_dtype dtype, const struct sum_args *args,
-        const struct kernel_target *target);
 
 #ifdef __cplusplus
 }

@@ -10,12 +10,9 @@ static const char *const names[KERNEL_COUNT] = {
     KERNEL_FORM(symbol, PACK_SMALL, "tutti_" #name "_small") \
     KERNEL_FORM(symbol, PACK_LARGE, "tutti_" #name "_large") \
     KERNEL_FORM(symbol, PACK_TABLE, "tutti_" #name "_table")
-#define KERNEL_ALONE(symbol, name) \
-    [PACK_FAMILIES * PACK_FORMS + FAMILY_##symbol - PACK_FAMILIES] = ("tutti_" #name),
-    PACK_FAMILY_MAP(KERNEL_FORMS) SUM_FAMILY_MAP(KERNEL_ALONE)
+    PACK_FAMILY_MAP(KERNEL_FORMS)
 #undef KERNEL_FORM
 #undef KERNEL_FORMS
-#undef KERNEL_ALONE
 };
 
 const char *kernel_name(int kernel)
@@ -25,5 +22,5 @@ const char *kernel_name(int kernel)
 
 bool kernel_is_optional(int kernel)
 {
-    return kernel < PACK_FAMILIES * PACK_FORMS && kernel % PACK_FORMS == PACK_LARGE;
+    return kernel % PACK_FORMS == PACK_LARGE;
 }

@@ -309,38 +309,3 @@ struct kernel_launch pack_launch(const struct pack_plan *plan,
         .threads = KERNEL_THREADS,
         .args_bytes = write_pieces(plan, form, args) };
 }
-
-static enum kernel_family sum_family(tutti_dtype dtype)
-{
-    switch ((int)dtype) {
-    case TUTTI_FLOAT16:
-        return FAMILY_SUM_F16;
-    case TUTTI_BFLOAT16:
-        return FAMILY_SUM_BF16;
-    case TUTTI_FLOAT32:
-        return FAMILY_SUM_F32;
-    case TUTTI_FLOAT64:
-        return FAMILY_SUM_F64;
-    }
-    return KERNEL_FAMILIES;
-}
-
-bool sum_is_supported(tutti_dtype dtype)
-{
-    return sum_family(dtype) != KERNEL_FAMILIES;
-}
-
-struct kernel_launch sum_launch(tutti_dtype dtype, const struct sum_args *args,
-        const struct kernel_target *target)
-{
-    const uint64_t threads = KERNEL_THREADS;
-    const int kernel =
-            (int)(PACK_FAMILIES * PACK_FORMS + (sum_family(dtype) - PACK_FAMILIES));
-
-    assert(sum_is_supported(dtype) && args->count > 0 && args->divisor >= 1);
-    assert(args->operand_count >= 1 && args->operand_count <= SUM_OPERANDS_MAX);
-    return (struct kernel_launch){ .kernel = kernel,
-        .grid = grid_of((args->count + threads - 1) / threads, kernel, target),
-        .threads = KERNEL_THREADS,
-        .args_bytes = sizeof *args };
-}

@@ -21,8 +21,6 @@
 #define COUNTS 7
 #define TENSORS_SMALL COUNTS
 #define TENSORS_LARGE (PACK_SMALL_PIECES + COUNTS)
-#define OPERANDS 5
-#define SUM_COUNT 5003
 
 static const size_t counts[COUNTS] = { 1, 33, 9001, 4, 20011, 257, 1024 };
 
@@ -232,35 +230,6 @@ static void run_packs(struct loaded *k)
     }
 }
 
-/* ------------------------------------------------------------------------------ sums */
-
-static void run_sum(struct loaded *k, tutti_dtype dtype)
-{
-    const size_t bytes = SUM_COUNT * tutti_dtype_size(dtype);
-    const struct kernel_target target = { .sm_count = 4,
-        .parameter_bytes = KERNEL_SMALL_BYTES };
-    struct twin operands = twin_new(k, dtype, OPERANDS * bytes, 3);
-    struct twin output = twin_new(k, dtype, bytes, 4);
-    struct sum_args args = { .operands = device_address(operands.device),
-        .stride = bytes,
-        .output = device_address(output.device),
-        .count = SUM_COUNT,
-        .prescale = 0.5,
-        .postscale = 3,
-        .operand_count = OPERANDS,
-        .divisor = OPERANDS };
-    const struct kernel_launch l = sum_launch(dtype, &args, &target);
-
-    if (launch(k, &l, &args)) {
-        args.operands = (uint64_t)(uintptr_t)operands.host;
-        args.output = (uint64_t)(uintptr_t)output.host;
-        kernel_body_of(l.kernel)(&args, l.grid, l.threads);
-        compare(k, &output, kernel_name(l.kernel));
-    }
-    twin_end(k, &operands);
-    twin_end(k, &output);
-}
-
 /* Every kernel that there is was launched: the pairs cover all families. */
 static bool all_launched(const struct loaded *k)
 {
@@ -291,10 +260,6 @@ int main(void)
         return status;
     }
     run_packs(&k);
-    run_sum(&k, TUTTI_FLOAT16);
-    run_sum(&k, TUTTI_BFLOAT16);
-    run_sum(&k, TUTTI_FLOAT32);
-    run_sum(&k, TUTTI_FLOAT64);
     all = all_launched(&k);
     device_close(&k.rig);
     (void)printf("device_kernels: %d comparisons, %d wrong\n", k.made, k.wrong);

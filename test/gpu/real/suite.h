@@ -17,7 +17,6 @@ struct suite {
     int rank, size;
     bool staged; /* there is no NCCL: all goes through host memory               */
     bool bare; /* some rank has no kernels: what needs some does                */
-    bool has_steps; /* sums of the world go by nodes                              */
     bool is_broken; /* the context has failed, as it should                      */
     const char *what; /* runs now, for messages                                  */
     int made, failed; /* checks                                                  */

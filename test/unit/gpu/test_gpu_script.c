@@ -182,44 +182,6 @@ UNIT_TEST(test_ranks_may_differ)
     script_fini(&there.script);
 }
 
-/* Four ranks on two nodes: in the node, across, and in the node again. */
-UNIT_TEST(test_nodes_are_three_calls)
-{
-    static const enum script_verb verbs[] = { SCRIPT_REDUCE_SCATTER, SCRIPT_ALL_REDUCE,
-        SCRIPT_ALL_GATHER };
-    struct scene scene;
-
-    scene_init(&scene, 4, SIDE_BY_SIDE, (int64_t[]){ 64, 7, -1 });
-    scene.view.node_ranks = 2;
-    scene.view.node_rank = 1;
-    write_script(&scene);
-    expect(&scene, 0, 3, 0);
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(scene.script.calls[i].verb, verbs[i]);
-        assert_int_equal(scene.script.calls[i].step, SCRIPT_NODE + i);
-        assert_int_equal(scene.script.calls[i].count, 36); /* half of 71, to 16 bytes */
-    }
-    assert_int_equal(script_step_from(&scene.script, SCRIPT_SET), SCRIPT_NODE);
-    assert_int_equal(script_step_from(&scene.script, SCRIPT_ACROSS), SCRIPT_ACROSS);
-    script_fini(&scene.script);
-}
-
-/* Without padding behind them tensors stay only where parts need none. */
-UNIT_TEST(test_nodes_want_padding)
-{
-    struct scene scene;
-
-    scene_init(&scene, 4, ADJACENT, (int64_t[]){ 64, 8, -1 });
-    scene.view.node_ranks = 2;
-    write_script(&scene);
-    expect(&scene, 0, 3, 0);
-    scene.runs[1].count = 7;
-    write_script(&scene);
-    expect(&scene, 2, 3, 2);
-    assert_true(scene.script.slab_bytes >= 288);
-    script_fini(&scene.script);
-}
-
 /* Memory that is registered is packed, also what lies side by side. */
 UNIT_TEST(test_registered_is_packed)
 {
@@ -243,31 +205,4 @@ UNIT_TEST(test_large_runs_stand_alone)
     expect(&scene, 0, 3, 0);
     assert_int_equal(scene.script.calls[1].count, LARGE);
     script_fini(&scene.script);
-}
-
-/*
- * By nodes a large tensor needs padding where its parts do: it is packed where there is
- * none, and by all ranks where slabs are registered.
- */
-UNIT_TEST(test_large_runs_by_nodes)
-{
-    static const struct {
-        enum placing placing;
-        bool registers;
-        int node_ranks; /* parts of a third need padding, halves do not */
-        bool packs;
-    } rows[] = { { SIDE_BY_SIDE, false, 3, false }, { SIDE_BY_SIDE, true, 3, true },
-        { ADJACENT, false, 3, true }, { ADJACENT, true, 2, false } };
-    struct scene scene;
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const size_t pieces = rows[i].packs ? 1 : 0;
-
-        scene_init(&scene, 6, rows[i].placing, (int64_t[]){ LARGE, -1 });
-        scene.view.registers = rows[i].registers;
-        scene.view.node_ranks = rows[i].node_ranks;
-        write_script(&scene);
-        expect(&scene, pieces, 3, pieces);
-        script_fini(&scene.script);
-    }
 }
