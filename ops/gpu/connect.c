@@ -41,6 +41,9 @@ tutti_status gpu_connect(struct gpu *gpu, const struct op_set *world,
     }
     if (status == TUTTI_OK) {
         status = communicators_meet(gpu->connected, world, token, false);
+        if (status != TUTTI_OK && status != TUTTI_AGAIN) {
+            gpu_disconnect(gpu); /* at once: others wait for this rank */
+        }
         gpu_leave(gpu);
     }
     return status;

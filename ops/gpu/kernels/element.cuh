@@ -153,7 +153,8 @@ template <class T> KERNEL_FN T *global_memory(uint64_t address)
     T *memory = (T *)(uintptr_t)address;
 
 #if defined(__CUDACC__)
-    asm("" : "+l"(memory)); /* else a later conversion of the address forgets the rest */
+    asm(""
+            : "+l"(memory)); /* else a later conversion of the address forgets the rest */
     __builtin_assume(__isGlobal(memory));
 #endif
     return memory;
