@@ -97,6 +97,10 @@ void exchange_step(struct job *job)
     while (job->ranks.items[ended].state != RANK_ENDED) {
         ended++;
     }
+    /* It may have ended after the others had given. */
+    if (ranks_note_awaited(&job->ranks, INT64_MAX)) {
+        flow_suspect(job);
+    }
     exit_text_end(&job->ranks.items[ended], words);
     for (size_t i = 0; i < job->server.count; i++) {
         if (waits(job, job->server.links[i])) {
