@@ -124,7 +124,7 @@ tutti_status agreement_reach(
     struct agreement_verdict *verdict = &agreement->mine;
     tutti_status status;
 
-    verdict->weight = weight_of(mine);
+    verdict->weight = (int32_t)weight_of(mine);
     verdict->rank = fabric->rank;
     verdict->status = mine;
     (void)snprintf(verdict->text, sizeof verdict->text, "%s", error_last());
