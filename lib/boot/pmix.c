@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -20,6 +22,8 @@ static struct {
             const pmix_info_t *info, size_t count);
     pmix_status_t (*get)(const pmix_proc_t *proc, const pmix_key_t key,
             const pmix_info_t *info, size_t count, pmix_value_t **value);
+    pmix_status_t (*finalize)(const pmix_info_t *info, size_t count);
+    pid_t process; /* that has initialised it */
     pmix_proc_t me;
     int size;
     unsigned round; /* exchanges so far */
@@ -57,10 +61,29 @@ static tutti_status ask_size(void)
     return TUTTI_OK;
 }
 
+/* A launcher takes an exit without this for a failure. */
+static void finalize_at_exit(void)
+{
+    if (pmix.process == getpid()) {
+        (void)pmix.finalize(NULL, 0);
+    }
+}
+
+static tutti_status initialise(void)
+{
+    const pmix_status_t code = pmix.init(&pmix.me, NULL, 0);
+
+    if (code != PMIX_SUCCESS) {
+        return say_failed("be initialised", code);
+    }
+    pmix.process = getpid();
+    (void)atexit(finalize_at_exit);
+    return ask_size();
+}
+
 static tutti_status begin(void)
 {
     void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
-    pmix_status_t code;
 
     if (library == NULL) {
         return error_set(TUTTI_ERR_SYSTEM,
@@ -72,11 +95,11 @@ static tutti_status begin(void)
             !find(library, "PMIx_Put", &pmix.put) ||
             !find(library, "PMIx_Commit", &pmix.commit) ||
             !find(library, "PMIx_Fence", &pmix.fence) ||
-            !find(library, "PMIx_Get", &pmix.get)) {
+            !find(library, "PMIx_Get", &pmix.get) ||
+            !find(library, "PMIx_Finalize", &pmix.finalize)) {
         return error_set(TUTTI_ERR_SYSTEM, "libpmix.so.2 is not PMIx");
     }
-    code = pmix.init(&pmix.me, NULL, 0);
-    return code == PMIX_SUCCESS ? ask_size() : say_failed("be initialised", code);
+    return initialise();
 }
 
 static pmix_status_t put(const char *key, const void *mine, size_t bytes)

@@ -239,7 +239,7 @@ def data_parallel():
 
 def refusals():
     refused(FAILED, "only from a rank that is named", tutti.torch.distributed._backend.group(0, 0, 1, "none", 1.0).recv_anysource,
-            [torch.ones(1)], 0, 0)
+            [torch.ones(1)], 0)
     refused(RuntimeError, f"for each of {size} ranks, not {size + 1}", dist.all_gather,
             [torch.zeros(2)] * (size + 1), torch.zeros(2))
     refused(RuntimeError, "split sizes with the sum", dist.all_to_all_single, torch.zeros(size + 1), torch.zeros(size),
@@ -300,113 +300,6 @@ def monitored_barrier():
         refused(FAILED, f"Ranks {', '.join(map(str, range(1, size)))} failed", alone[1].monitored_barrier, soon, True)
     if rank == 1:
         refused(FAILED, "Rank 1 successfully reached monitoredBarrier", alone[2].monitored_barrier, soon)
-
-
-def again(future):
-        second = future.value()[0] * 2
-        return dist.all_reduce(second, async_op=True).get_future().wait()[0]
-    chains = [dist.all_reduce(torch.tensor([rank + i]), async_op=True).get_future().then(again).then(
-        lambda future: again(torch.futures.collect_all([future]).then(lambda all: [one.value() for one in all.value()])))
-        for i in range(3)]
-    for i, chain in enumerate(chains):
-        equal(chain.wait(), [4 * (sum_of_ranks + i * size) * size * size])
-
-
-def model():
-    torch.manual_seed(5)
-    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).double()
-
-
-def trained(net, x):
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    losses = []
-    for _ in range(4):
-        optimizer.zero_grad()
-        loss = net(x).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
-
-
-def data_parallel():
-    """DDP and FSDP train as one process with the whole batch."""
-    torch.manual_seed(7)
-    x = torch.randn(4 * size, 8, dtype=torch.float64)
-    alone = model()
-    expected = trained(alone, x)
-    kinds = [lambda net: torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0001)]
-    if hasattr(torch.distributed, "device_mesh"):  # before, FSDP wants a GPU
-        from torch.distributed.fsdp import FullyShardedDataParallel
-        kinds.append(lambda net: FullyShardedDataParallel(net, device_id=torch.device("cpu")))
-    for wrap in kinds:
-        net = wrap(model())
-        losses = torch.tensor(trained(net, x[rank::size]), dtype=torch.float64)
-        dist.all_reduce(losses)
-        torch.testing.assert_close(losses / size, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=0)
-
-
-def refusals():
-    refused(FAILED, "only from a rank that is named", tutti.torch.distributed._backend.group(0, 0, 1, "none", 1.0).recv_anysource,
-            [torch.ones(1)], 0, 0)
-    refused(RuntimeError, f"for each of {size} ranks, not {size + 1}", dist.all_gather,
-            [torch.zeros(2)] * (size + 1), torch.zeros(2))
-    refused(RuntimeError, "split sizes with the sum", dist.all_to_all_single, torch.zeros(size + 1), torch.zeros(size),
-            output_split_sizes=[1] * size, input_split_sizes=[1] * size)
-    if size > 1:
-        late = dist.all_reduce(torch.zeros(1), async_op=True) if rank == 0 else None
-        if rank == 0:
-            refused(FAILED, "not all ranks have issued it", late.wait, datetime.timedelta(milliseconds=50))
-            store.set("refused", "yes")
-        else:
-            store.wait(["refused"])
-            late = dist.all_reduce(torch.zeros(1), async_op=True)
-        late.wait()
-
-
-def messages():
-    """Each rank to each: twenty of a tag, before any is received; then of other tags, in another order, and in a batch."""
-    others = [peer for peer in range(size) if peer != rank]
-
-    def value(sender, receiver, number):
-        return torch.arange(5) + 100 * sender + 10 * receiver + 1000 * number
-
-    works = [dist.isend(value(rank, peer, i), peer) for peer in others for i in range(20)]
-    got = {(peer, i): torch.zeros(5, dtype=torch.int64) for peer in others for i in range(20)}
-    works += [dist.irecv(got[peer, i], peer) for peer, i in got]
-    for work in works:
-        work.wait()
-    for peer, i in got:
-        equal(got[peer, i], value(peer, rank, i))
-    column = torch.zeros(5, 2, dtype=torch.int64)
-    for peer in others:
-        works = [dist.isend(value(rank, peer, tag).repeat(2, 1).t()[:, 0], peer, tag=tag) for tag in (7, 8)]
-        assert [dist.recv(column[:, tag - 7], peer, tag=tag) for tag in (8, 7)] == [peer, peer]
-        for work in works:
-            work.wait()
-        equal(column, torch.stack([value(peer, rank, 7), value(peer, rank, 8)], 1))
-    if size > 1:
-        following, before = (rank + 1) % size, (rank - 1) % size
-        both = [dist.P2POp(dist.isend, value(rank, following, 3), following), dist.P2POp(dist.irecv, column[:, 0], before)]
-        for work in dist.batch_isend_irecv(both):
-            work.wait()
-        equal(column[:, 0], value(before, rank, 3))
-
-
-def monitored_barrier():
-    """Passes with all ranks; rank 0 names all that do not come, and the others say that they did."""
-    limit = datetime.timedelta(seconds=20)
-    group = dist.new_group()  # which is not used after it has failed
-    group = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
-    group.monitored_barrier(limit, True)
-    soon = datetime.timedelta(milliseconds=1)
-    if size > 2 and rank == 0:
-        refused(FAILED, f"Ranks {', '.join(map(str, range(2, size)))} failed to pass" if size > 3 else "Rank 2 failed to pass",
-                group.monitored_barrier, datetime.timedelta(seconds=2), True)
-    elif size > 2 and rank == 1:
-        refused(FAILED, "Rank 1 successfully reached monitoredBarrier", group.monitored_barrier, datetime.timedelta(seconds=2))
-    if rank == 0:
-        refused(FAILED, "Rank 0 timed out", group.monitored_barrier, datetime.timedelta(0))
 
 
 def again():
