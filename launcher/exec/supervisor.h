@@ -132,6 +132,7 @@ struct supervisor_end {
     struct ending how;
     int64_t time;
     enum context_failure failure; /* of its context, when it was asked to end */
+    enum library_stage stage; /* the same                                     */
     struct oom oom; /* how often memory ran short until now               */
     char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start             */
 };

@@ -69,6 +69,7 @@ static void stop_all(struct supervisor *supervisor, uint32_t kill_ms, int64_t no
         supervisor->end.how.was_stopped = true;
         supervisor->end.failure =
                 failure_page_context_failure(&supervisor->failure_page);
+        supervisor->end.stage = failure_page_stage(&supervisor->failure_page);
     }
     if (!supervisor->stop.has_begun && kill_ms > 0) {
         send_to_all(supervisor, SIGTERM);
@@ -157,13 +158,27 @@ static void describe_detail(struct supervisor *supervisor, struct link_exited *e
     exited->detail = link_text_of(detail);
 }
 
+/*
+ * A program that came to its library only when it was told to end, and heard there that the context had failed,
+ * had not finalized it before.
+ */
+static enum library_stage stage_of(const struct supervisor *supervisor)
+{
+    const struct failure_page *page = &supervisor->failure_page;
+    const bool came_late = supervisor->end.how.was_stopped &&
+            supervisor->end.failure == CONTEXT_FAILURE_NONE &&
+            failure_page_context_failure(page) != CONTEXT_FAILURE_NONE;
+
+    return came_late ? supervisor->end.stage : failure_page_stage(page);
+}
+
 static void send_exited(struct supervisor *supervisor)
 {
     char awaited[FAILURE_PAGE_AWAITED_MAX];
     struct link_message message = {
         .type = LINK_EXITED,
         .exited = { .time = (uint64_t)supervisor->end.time,
-                .stage = (uint8_t)failure_page_stage(&supervisor->failure_page),
+                .stage = (uint8_t)stage_of(supervisor),
                 .tail = { .text = supervisor->streams.tail.text,
                         .len = supervisor->streams.tail.len },
                 .failure = (uint8_t)(supervisor->end.how.was_stopped
