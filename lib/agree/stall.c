@@ -82,8 +82,8 @@ static uint16_t stall_age(
 {
     const int64_t age_ns = negotiator->now_ns - tensor->round.since_ns;
 
-    return age_ns > 0 ? (uint16_t)(age_ns * STALL_PARTS / negotiator->config.stall_ns)
-                      : 0;
+    return (uint16_t)(age_ns > 0 ? age_ns * STALL_PARTS / negotiator->config.stall_ns
+                                 : 0);
 }
 
 /* True for what this rank reports now, if it knows of a rank that lacks it. */

@@ -124,7 +124,7 @@ static size_t gather_most(const struct p2p_state *state, const struct op_batch *
 static bool may_use(const struct p2p_state *state, const struct op_batch *batch,
         enum p2p_reduction which)
 {
-    const enum config_algorithm algorithm = state->env->config->algorithm;
+    const int algorithm = state->env->config->algorithm;
 
     if (batch->count > reductions[which]->bytes_most / tutti_dtype_size(batch->dtype)) {
         return false;
