@@ -279,9 +279,8 @@ static void bad_configuration(struct checks *c)
             tutti_init_local(0, &t, NULL));
     checks_refused(c, "tutti_init_local into NULL", TUTTI_ERR_INVALID,
             tutti_init_local(2, NULL, NULL));
-    checks_refused(c, "tutti_init into NULL",
-            tutti_has_feature("mpi") ? TUTTI_ERR_INVALID : TUTTI_ERR_UNSUPPORTED,
-            tutti_init(NULL, NULL));
+    checks_refused(
+            c, "tutti_init into NULL", TUTTI_ERR_INVALID, tutti_init(NULL, NULL));
     EXPECT(c, t == NULL);
 }
 
