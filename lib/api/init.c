@@ -8,7 +8,6 @@
 #include "api/gpus.h"
 #include "api/link.h"
 #include "api/neighbours.h"
-#include "api/plugin.h"
 #include "api/setup.h"
 #include "base/error.h"
 #include "base/failure_page.h"

@@ -75,32 +75,16 @@ static tutti_status join(tutti **t, struct boot *boot, const tutti_config *confi
     return init_join(t, &source, config);
 }
 
-static tutti_status check_plugin(void)
-{
-    struct mpi_choice choice;
-    char path[PLUGIN_PATH_MAX];
-
-    if (&ucx_plugin != NULL || plugin_path("ucx", path)) {
-        return TUTTI_OK;
-    }
-    plugin_choose_mpi(false, &choice);
-    return error_set(TUTTI_ERR_UNSUPPORTED,
-            "tutti cannot join these ranks, which are known of %s: %s, and there is no "
-            "%s",
-            init_boot_seen(), choice.why, path);
-}
-
 tutti_status init_boot(tutti **t, const tutti_config *config)
 {
     struct boot boot;
     tutti_status status = find(&boot);
 
     if (status == TUTTI_OK) {
-        status = check_plugin();
-        if (status == TUTTI_OK) {
-            status = join(t, &boot, config);
+        status = join(t, &boot, config);
+        if (boot.close != NULL) {
+            boot.close(boot.user);
         }
-        boot.close(boot.user);
     }
     return status;
 }

@@ -11,6 +11,7 @@
 #include <tutti/tutti.h>
 
 #include "base/error.h"
+#include "base/shared.h"
 
 /** A byte for each parameter: they count them. */
 struct config_bytes {
@@ -27,7 +28,6 @@ struct config {
 #define ENUM(name, def, choices, scope, horovod, help) int name;
 #define TEXT(name, def, scope, horovod, help) char *name;
 #include "base/config.def"
-#include "base/shared.h"
     struct config_bytes given; /* 1: it was set by config_set() */
 };
 

@@ -19,7 +19,7 @@ struct boot {
      * gone or does not come within some minutes.
      */
     tutti_status (*allgather)(void *user, const void *mine, void *all, size_t bytes);
-    void (*close)(void *user);
+    void (*close)(void *user); /* NULL: nothing is to be closed */
     void *user;
 };
 

@@ -39,14 +39,6 @@ struct pmi2 {
 static struct pmi2 pmi2;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool find(void *library, const char *name, void *function)
-{
-    void *found = dlsym(library, name);
-
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
 static tutti_status begin(void)
 {
     void *library = dlopen("libpmi2.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -59,11 +51,11 @@ static tutti_status begin(void)
                 "loaded (%s); install libpmi2-0, or use srun --mpi=pmix or tuttirun",
                 dlerror()); /* NOLINT(concurrency-mt-unsafe): glibc's is not shared */
     }
-    if (!find(library, "PMI2_Init", &pmi2.init) ||
-            !find(library, "PMI2_Job_GetId", &pmi2.job_id) ||
-            !find(library, "PMI2_KVS_Put", &pmi2.put) ||
-            !find(library, "PMI2_KVS_Fence", &pmi2.fence) ||
-            !find(library, "PMI2_KVS_Get", &pmi2.get) ||
+    if (!pmi_find(library, "PMI2_Init", &pmi2.init) ||
+            !pmi_find(library, "PMI2_Job_GetId", &pmi2.job_id) ||
+            !pmi_find(library, "PMI2_KVS_Put", &pmi2.put) ||
+            !pmi_find(library, "PMI2_KVS_Fence", &pmi2.fence) ||
+            !pmi_find(library, "PMI2_KVS_Get", &pmi2.get) ||
             pmi2.init(&spawned, &pmi2.size, &pmi2.rank, &appnum) != 0 ||
             pmi2.job_id(pmi2.job, sizeof pmi2.job) != 0) {
         return error_set(TUTTI_ERR_SYSTEM, "PMI-2 of srun cannot be initialised");
@@ -137,11 +129,6 @@ static tutti_status pmi2_allgather(
                            "PMI-2 of srun has not kept what the ranks have put");
 }
 
-static void keep_open(void *user)
-{
-    (void)user;
-}
-
 bool boot_pmi2_is_here(void)
 {
     return config_foreign("PMI_FD") != NULL && config_foreign("SLURM_STEP_ID") != NULL;
@@ -164,8 +151,7 @@ tutti_status boot_pmi2_open(struct boot *boot)
             .rank = pmi2.rank,
             .size = pmi2.size,
             .local_rank = -1,
-            .allgather = pmi2_allgather,
-            .close = keep_open };
+            .allgather = pmi2_allgather };
     }
     return status;
 }

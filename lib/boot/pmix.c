@@ -31,14 +31,6 @@ static struct {
 } pmix; /* it belongs to the process, like its connection to srun */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool find(void *library, const char *name, void *function)
-{
-    void *found = dlsym(library, name);
-
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
 static tutti_status say_failed(const char *what, pmix_status_t code)
 {
     return error_set(TUTTI_ERR_SYSTEM, "PMIx cannot %s: error %d", what, (int)code);
@@ -91,12 +83,12 @@ static tutti_status begin(void)
                 "loaded (%s); install libpmix2, or use srun --mpi=pmi2 or tuttirun",
                 dlerror()); /* NOLINT(concurrency-mt-unsafe): glibc's is not shared */
     }
-    if (!find(library, "PMIx_Init", &pmix.init) ||
-            !find(library, "PMIx_Put", &pmix.put) ||
-            !find(library, "PMIx_Commit", &pmix.commit) ||
-            !find(library, "PMIx_Fence", &pmix.fence) ||
-            !find(library, "PMIx_Get", &pmix.get) ||
-            !find(library, "PMIx_Finalize", &pmix.finalize)) {
+    if (!pmi_find(library, "PMIx_Init", &pmix.init) ||
+            !pmi_find(library, "PMIx_Put", &pmix.put) ||
+            !pmi_find(library, "PMIx_Commit", &pmix.commit) ||
+            !pmi_find(library, "PMIx_Fence", &pmix.fence) ||
+            !pmi_find(library, "PMIx_Get", &pmix.get) ||
+            !pmi_find(library, "PMIx_Finalize", &pmix.finalize)) {
         return error_set(TUTTI_ERR_SYSTEM, "libpmix.so.2 is not PMIx");
     }
     return initialise();
@@ -158,11 +150,6 @@ static tutti_status pmix_allgather(
     return status;
 }
 
-static void keep_open(void *user)
-{
-    (void)user;
-}
-
 bool boot_pmix_is_here(void)
 {
     return config_foreign("PMIX_RANK") != NULL &&
@@ -186,8 +173,7 @@ tutti_status boot_pmix_open(struct boot *boot)
             .rank = (int)pmix.me.rank,
             .size = pmix.size,
             .local_rank = -1,
-            .allgather = pmix_allgather,
-            .close = keep_open };
+            .allgather = pmix_allgather };
     }
     return status;
 }
