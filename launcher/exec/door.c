@@ -87,7 +87,6 @@ static void send_place(struct door *door)
 
     wire_put_svarint(out, rank->rank);
     wire_put_svarint(out, rank->size);
-    wire_put_svarint(out, rank->local_rank);
     session_end(&door->session, start);
 }
 

@@ -116,7 +116,6 @@ tutti_status tutti_init_oob(tutti **t, int rank, int size,
     struct boot boot = { .name = "oob",
         .rank = rank,
         .size = size,
-        .local_rank = -1,
         .allgather = oob_allgather,
         .user = &oob };
 

@@ -13,7 +13,6 @@ struct boot {
     const char *name; /* "oob", "session", "torchrun", "pmi2", "pmix" */
     int rank;
     int size;
-    int local_rank; /* -1: not known */
     /*
      * all[r * bytes ..] is what rank r gave. Collective; blocks; an error when a rank is
      * gone or does not come within some minutes.

@@ -150,7 +150,6 @@ tutti_status boot_pmi2_open(struct boot *boot)
         *boot = (struct boot){ .name = "pmi2",
             .rank = pmi2.rank,
             .size = pmi2.size,
-            .local_rank = -1,
             .allgather = pmi2_allgather };
     }
     return status;

@@ -172,7 +172,6 @@ tutti_status boot_pmix_open(struct boot *boot)
         *boot = (struct boot){ .name = "pmix",
             .rank = (int)pmix.me.rank,
             .size = pmix.size,
-            .local_rank = -1,
             .allgather = pmix_allgather };
     }
     return status;

@@ -302,7 +302,6 @@ static tutti_status take_place(struct session *session, struct boot *boot)
     };
     boot->rank = (int)wire_get_svarint(&in);
     boot->size = (int)wire_get_svarint(&in);
-    boot->local_rank = (int)wire_get_svarint(&in);
     session->size = boot->size;
     return wire_ok(&in) && boot->rank >= 0 && boot->rank < boot->size ? TUTTI_OK
                                                                       : fail_protocol();

@@ -35,7 +35,7 @@ enum {
 };
 
 enum boot_message {
-    BOOT_PLACE = 1, /* svarints: rank, size, local rank (-1: not known) */
+    BOOT_PLACE = 1, /* svarints: rank, size */
     BOOT_GIVE, /* str: the bytes of this rank                           */
     BOOT_MORE, /* u64: what is there already                            */
     BOOT_PART, /* u64: bytes of all ranks; u64: where these belong; str */

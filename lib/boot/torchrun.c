@@ -374,17 +374,13 @@ static tutti_status read_number(const char *variable, int most, int *number)
     return TUTTI_OK;
 }
 
-static tutti_status read_job(struct torchrun *t, int *local_rank)
+static tutti_status read_job(struct torchrun *t)
 {
     tutti_status status = read_number("WORLD_SIZE", RANKS_MAX, &t->size);
     const char *attempt = config_foreign("TORCHELASTIC_RESTART_COUNT");
 
     if (status == TUTTI_OK) {
         status = read_number("RANK", t->size - 1, &t->rank);
-    }
-    *local_rank = -1;
-    if (status == TUTTI_OK && config_foreign("LOCAL_RANK") != NULL) {
-        status = read_number("LOCAL_RANK", RANKS_MAX, local_rank);
     }
     t->host = config_foreign("MASTER_ADDR");
     t->port = config_foreign("MASTER_PORT");
@@ -404,7 +400,6 @@ bool boot_torchrun_is_here(void)
 tutti_status boot_torchrun_open(struct boot *boot)
 {
     struct torchrun *t;
-    int local_rank = -1;
     tutti_status status;
 
     if (!boot_torchrun_is_here()) {
@@ -415,7 +410,7 @@ tutti_status boot_torchrun_open(struct boot *boot)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to meet other ranks");
     }
     t->store = -1;
-    status = read_job(t, &local_rank);
+    status = read_job(t);
     if (status == TUTTI_OK) {
         status = meet(t);
     }
@@ -426,7 +421,6 @@ tutti_status boot_torchrun_open(struct boot *boot)
     *boot = (struct boot){ .name = "torchrun",
         .rank = t->rank,
         .size = t->size,
-        .local_rank = local_rank,
         .allgather = torchrun_allgather,
         .close = torchrun_close,
         .user = t };

@@ -1,6 +1,6 @@
 /*
  * The ranks that torchrun starts, and all that say so by its variables: RANK, WORLD_SIZE,
- * MASTER_ADDR, MASTER_PORT and, if they are there, LOCAL_RANK, TORCHELASTIC_RESTART_COUNT and
+ * MASTER_ADDR, MASTER_PORT and, if they are there, TORCHELASTIC_RESTART_COUNT and
  * TORCHELASTIC_USE_AGENT_STORE.
  */
 #ifndef TUTTI_BOOT_TORCHRUN_H

@@ -67,6 +67,6 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "session: %d: %s\n", (int)status, tutti_last_error());
         return 1;
     }
-    (void)printf("rank %d of %d, local %d\n", boot.rank, boot.size, boot.local_rank);
+    (void)printf("rank %d of %d\n", boot.rank, boot.size);
     return 0;
 }
