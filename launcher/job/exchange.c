@@ -97,7 +97,6 @@ void exchange_step(struct job *job)
     while (job->ranks.items[ended].state != RANK_ENDED) {
         ended++;
     }
-    /* It may have ended after the others had given. */
     if (ranks_note_awaited(&job->ranks, INT64_MAX)) {
         flow_suspect(job);
     }
@@ -162,10 +161,6 @@ void exchange_give(
     exchange->given++;
     if (exchange->given == job->ranks.count) {
         spread(job);
-        return;
-    }
-    if (ranks_note_awaited(&job->ranks, job->now)) {
-        flow_suspect(job);
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * Without an MPI: tuttirun --start (exec/starter.h) forks the supervisors of this host, and has
+ * Without an MPI: tuttirun --start (exec/start.h) forks the supervisors of this host, and has
  * another one on each other host by ssh. Where each host starts its own ranks (here/here.h), it
  * starts only those of this one.
  */

@@ -60,8 +60,8 @@ struct idleness {
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
     bool must_poll; /* nothing rings when the engine's next work is there   */
-    bool is_tired; /* it would have slept if what rings had been ready to  */
-    bool may_sleep; /* it is */
+    bool is_tired; /* it wants to sleep: a pass readies what rings then    */
+    bool may_sleep; /* what rings is ready                                  */
 };
 
 /*
