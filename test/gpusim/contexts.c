@@ -293,7 +293,7 @@ int cuCtxSynchronize(void)
             clock_join(&seen, &s->clock);
         }
         context_wait(context);
-        clock_join(&host_self()->clock, &seen);
+        clock_join(&sim.host, &seen);
         clock_fini(&seen);
         result = context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
     }

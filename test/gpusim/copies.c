@@ -93,10 +93,10 @@ static int transfer_submit(const char *function, uint64_t to, uint64_t from,
     sim.pageable_copies += from_pageable || to_pageable ? 1 : 0;
     op = op_new(function, OP_PLAIN);
     if (!from_pageable) {
-        gpusim_reads(op_accesses(op), from, bytes);
+        gpusim_reads(&op->accesses, from, bytes);
     }
     if (!to_pageable) {
-        gpusim_writes(op_accesses(op), to, bytes);
+        gpusim_writes(&op->accesses, to, bytes);
     }
     op->body = copy_body;
     op->dispose = free;
@@ -169,7 +169,7 @@ static int fill_submit(
     argument = malloc(sizeof *argument);
     *argument = *fill;
     op = op_new(function, OP_PLAIN);
-    gpusim_writes(op_accesses(op), fill->to, bytes);
+    gpusim_writes(&op->accesses, fill->to, bytes);
     op->body = fill_body;
     op->dispose = free;
     op->argument = argument;
@@ -210,9 +210,7 @@ static int host_body(void *argument)
 {
     const struct host_call *call = argument;
 
-    callback_begin();
     call->function(call->argument);
-    callback_end();
     return CUDA_SUCCESS;
 }
 

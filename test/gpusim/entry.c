@@ -14,24 +14,8 @@ struct sim sim = {
     .progress = PTHREAD_COND_INITIALIZER,
 };
 
-static _Thread_local bool in_callback;
-
-void callback_begin(void)
-{
-    in_callback = true;
-}
-
-void callback_end(void)
-{
-    in_callback = false;
-}
-
 static int enter_initialised(void)
 {
-    if (in_callback) {
-        gpusim_report("a host function on a stream called CUDA, which may deadlock");
-        return CUDA_NOT_PERMITTED;
-    }
     return sim.pid == getpid() ? CUDA_SUCCESS : CUDA_NOT_INITIALIZED;
 }
 
@@ -78,7 +62,6 @@ static int init_once(void)
         return sim.pid == getpid() ? CUDA_SUCCESS : CUDA_NOT_INITIALIZED;
     }
     sim.delay_us = gpusim_option("GPUSIM_DELAY_US", 0);
-    sim.reuses = gpusim_option("GPUSIM_REUSE", 0) != 0;
     result = devices_init();
     if (result == CUDA_SUCCESS) {
         result = arenas_init();

@@ -3,50 +3,28 @@
  * Waiting takes the record that is there at the call; without one there is nothing to wait
  * for, and the event is complete.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "test/gpusim/state.h"
 
 enum {
-    EVENT_UNTIMED = 2,
     EVENT_FLAGS_MAX = 7
-};
-
-/* A record; shared by the event and the operation that passes it. */
-struct record {
-    atomic_int uses;
-    struct stream *stream;
-    uint64_t sequence;
-    struct clock clock;
-    struct timespec passed; /* written when the operation runs */
 };
 
 struct event {
     struct context *context;
     uint64_t generation; /* of the context */
-    unsigned flags;
-    struct record *record; /* NULL: never recorded, or captured */
+    struct stream
+            *stream; /* of the last record; NULL: there is none, or it was captured */
+    uint64_t sequence; /* of the record in the stream */
+    struct clock clock; /* of the stream then */
     struct capture *captured; /* the record was put on a captured stream */
 };
 
-static void record_drop(void *argument)
+static void record_drop(struct event *event)
 {
-    struct record *record = argument;
-
-    if (record != NULL && atomic_fetch_sub(&record->uses, 1) == 1) {
-        clock_fini(&record->clock);
-        free(record);
-    }
-}
-
-static int record_body(void *argument)
-{
-    struct record *record = argument;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &record->passed);
-    return CUDA_SUCCESS;
+    clock_fini(&event->clock);
+    event->stream = NULL;
 }
 
 static int event_find(void *handle, struct event **event)
@@ -73,7 +51,6 @@ int cuEventCreate(void **event, unsigned flags)
 
         made->context = context_current();
         made->generation = made->context->generation;
-        made->flags = flags;
         *event = handle_new(HANDLE_EVENT, made);
     }
     return sim_leave(result);
@@ -87,7 +64,7 @@ int cuEventDestroy_v2(void *event)
     if (result == CUDA_SUCCESS) {
         result = event_find(event, &found);
         if (found != NULL) {
-            record_drop(found->record);
+            record_drop(found);
             free(found);
             handle_drop(HANDLE_EVENT, event);
         }
@@ -97,8 +74,6 @@ int cuEventDestroy_v2(void *event)
 
 static int event_record(struct event *event, struct stream *stream)
 {
-    struct record *record;
-    struct op *op;
     int result;
 
     if (event->context != stream->context) {
@@ -109,28 +84,18 @@ static int event_record(struct event *event, struct stream *stream)
         return result;
     }
     event->captured = stream->capture;
-    if (event->captured != NULL) {
-        record_drop(event->record);
-        event->record = NULL;
-        return CUDA_SUCCESS;
+    if (event->captured == NULL) {
+        result = stream_submit(stream, op_new("cuEventRecord", OP_EMPTY));
     }
-    record = calloc(1, sizeof *record);
-    atomic_init(&record->uses, 2);
-    op = op_new("cuEventRecord", OP_EMPTY);
-    op->body = record_body;
-    op->dispose = record_drop;
-    op->argument = record;
-    result = stream_submit(stream, op);
-    if (result != CUDA_SUCCESS) {
-        record_drop(record);
-        return result;
+    if (result == CUDA_SUCCESS) {
+        record_drop(event);
     }
-    record->stream = stream;
-    record->sequence = stream->submitted;
-    record->clock = clock_copy(&stream->clock);
-    record_drop(event->record);
-    event->record = record;
-    return CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && event->captured == NULL) {
+        event->stream = stream;
+        event->sequence = stream->submitted;
+        event->clock = clock_copy(&stream->clock);
+    }
+    return result;
 }
 
 int cuEventRecord(void *event, void *stream)
@@ -158,11 +123,6 @@ static int event_error(const struct event *event)
     return event->context->error;
 }
 
-static bool record_passed(const struct record *record)
-{
-    return record == NULL || record->stream->done >= record->sequence;
-}
-
 int cuEventQuery(void *event)
 {
     int result = sim_enter("cuEventQuery", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
@@ -174,23 +134,26 @@ int cuEventQuery(void *event)
     if (result == CUDA_SUCCESS) {
         result = event_error(found);
     }
-    if (result == CUDA_SUCCESS && !record_passed(found->record)) {
+    if (result == CUDA_SUCCESS && found->stream != NULL &&
+            found->stream->done < found->sequence) {
         result = CUDA_NOT_READY;
     }
-    if (result == CUDA_SUCCESS && found->record != NULL) {
-        clock_join(&host_self()->clock, &found->record->clock);
+    if (result == CUDA_SUCCESS) {
+        clock_join(&sim.host, &found->clock);
     }
     return sim_leave(result);
 }
 
 /* The event may be recorded again, or destroyed, while this waits. */
-static int record_wait(struct record *record)
+static int event_synchronize(const struct event *event)
 {
-    atomic_fetch_add(&record->uses, 1);
-    stream_wait(record->stream, record->sequence);
-    clock_join(&host_self()->clock, &record->clock);
-    record_drop(record);
-    return CUDA_SUCCESS;
+    struct stream *stream = event->stream;
+    struct clock seen = clock_copy(&event->clock);
+
+    stream_wait(stream, event->sequence);
+    clock_join(&sim.host, &seen);
+    clock_fini(&seen);
+    return stream_is_dead(stream) ? CUDA_CONTEXT_IS_DESTROYED : stream->context->error;
 }
 
 int cuEventSynchronize(void *event)
@@ -204,65 +167,35 @@ int cuEventSynchronize(void *event)
     if (result == CUDA_SUCCESS) {
         result = event_error(found);
     }
-    if (result == CUDA_SUCCESS && found->record != NULL) {
-        struct context *context = found->context;
-        uint64_t generation = found->generation;
-
-        result = record_wait(found->record);
-        result = context->generation != generation ? CUDA_CONTEXT_IS_DESTROYED
-                                                   : context->error;
+    if (result == CUDA_SUCCESS && found->stream != NULL) {
+        result = event_synchronize(found);
     }
     return sim_leave(result);
 }
 
-static int event_time(const struct event *event, struct timespec *time)
-{
-    if ((event->flags & EVENT_UNTIMED) != 0 || event->record == NULL) {
-        return CUDA_INVALID_HANDLE;
-    }
-    *time = event->record->passed;
-    return record_passed(event->record) ? CUDA_SUCCESS : CUDA_NOT_READY;
-}
-
+/* Times of a simulated GPU mean nothing, so there are none. */
 int cuEventElapsedTime(float *milliseconds, void *start, void *end)
 {
-    int result = sim_enter("cuEventElapsedTime", NEEDS_CONTEXT);
-    struct event *first = NULL, *second = NULL;
-    struct timespec from, to;
-
-    if (result == CUDA_SUCCESS) {
-        result = event_find(start, &first);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = event_find(end, &second);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = event_time(first, &from);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = event_time(second, &to);
-    }
-    if (result == CUDA_SUCCESS) {
-        *milliseconds = (float)((double)(to.tv_sec - from.tv_sec) * 1e3 +
-                (double)(to.tv_nsec - from.tv_nsec) / 1e6);
-    }
-    return sim_leave(result);
+    (void)milliseconds;
+    (void)start;
+    (void)end;
+    return CUDA_NOT_SUPPORTED;
 }
 
 static int event_wait(struct stream *stream, const struct event *event)
 {
     struct op *op;
 
-    if (event->captured != NULL || (stream->capture != NULL && event->record != NULL)) {
+    if (event->captured != NULL || (stream->capture != NULL && event->stream != NULL)) {
         capture_spoil(event->captured != NULL ? event->captured : stream->capture);
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
-    if (event->record == NULL) {
+    if (event->stream == NULL) {
         return CUDA_SUCCESS;
     }
-    clock_join(&stream->clock, &event->record->clock);
+    clock_join(&stream->clock, &event->clock);
     op = op_new("cuStreamWaitEvent", OP_EMPTY);
-    op_depend(op, event->record->stream, event->record->sequence);
+    op_depend(op, event->stream, event->sequence);
     return stream_submit(stream, op);
 }
 

@@ -13,78 +13,55 @@
 
 enum {
     FUNCTIONS_MAX = 256,
-    FAULTS_MAX = 64,
     NAME_BYTES = 64
 };
 
+/* A function of either library; "kernel": a kernel that starts. */
 struct function {
     char name[NAME_BYTES];
     const char *text; /* of the last caller: mostly the same literal */
     long calls;
+    long fails_at; /* the call that fails; 0: none */
+    int error;
 };
 
-struct fault {
-    char name[NAME_BYTES]; /* "kernel": a kernel that starts */
-    long at; /* the call that fails */
-    int error; /* 0: this fault is over */
-};
+static struct function functions[FUNCTIONS_MAX];
+static bool is_ready;
 
-static struct {
-    struct function functions[FUNCTIONS_MAX];
-    size_t function_count;
-    struct fault faults[FAULTS_MAX];
-    size_t fault_count;
-    bool ready;
-} calls;
-
-static struct function *function_find(const char *name)
+/* What the environment or a test asks for cannot be done. */
+static void refuse(const char *what, const char *name)
 {
-    for (size_t i = 0; i < calls.function_count; i++) {
-        if (calls.functions[i].text == name ||
-                strcmp(calls.functions[i].name, name) == 0) {
-            return &calls.functions[i];
-        }
-    }
-    return NULL;
+    (void)fprintf(stderr, "gpusim: %s: %s\n", what, name);
+    _exit(97);
 }
 
 static struct function *function_get(const char *name)
 {
-    struct function *function = function_find(name);
+    for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+        struct function *function = &functions[i];
 
-    if (function != NULL) {
-        return function;
+        if (function->text == name || strcmp(function->name, name) == 0) {
+            return function;
+        }
+        if (function->text == NULL) {
+            (void)snprintf(function->name, sizeof function->name, "%s", name);
+            function->text = name;
+            return function;
+        }
     }
-    if (calls.function_count == FUNCTIONS_MAX) {
-        (void)fprintf(
-                stderr, "gpusim: more than %d functions are called\n", FUNCTIONS_MAX);
-        _exit(97);
-    }
-    function = &calls.functions[calls.function_count++];
-    (void)snprintf(function->name, sizeof function->name, "%s", name);
-    function->text = name;
-    return function;
+    refuse("more functions than expected are called", name);
+    return NULL;
 }
 
-static void fault_add(const char *name, long nth, int error)
+static void fault_set(const char *name, long nth, int error)
 {
-    size_t place = 0;
+    struct function *function = function_get(name);
 
-    while (place < calls.fault_count && calls.faults[place].error != 0) {
-        place++;
+    if (function->fails_at > function->calls) {
+        refuse("one fault of a function at a time", name);
     }
-    if (place == FAULTS_MAX) {
-        (void)fprintf(
-                stderr, "gpusim: more than %d faults are asked for\n", FAULTS_MAX);
-        _exit(97);
-    }
-    if (place == calls.fault_count) {
-        calls.fault_count++;
-    }
-    calls.faults[place].at = function_get(name)->calls + nth;
-    calls.faults[place].error = error;
-    (void)snprintf(
-            calls.faults[place].name, sizeof calls.faults[place].name, "%s", name);
+    function->fails_at = function->calls + nth;
+    function->error = error;
 }
 
 /* GPUSIM_FAIL, read at the first call. */
@@ -95,78 +72,61 @@ static void faults_read(void)
     int used, error;
     long nth;
 
-    calls.ready = true;
+    is_ready = true;
     while (*text != '\0') {
         /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
         if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d%n", name, &nth, &error, &used) != 3 ||
                 nth < 1 || (text[used] != ',' && text[used] != '\0')) {
-            (void)fprintf(stderr, "gpusim: GPUSIM_FAIL is not call:nth:error at '%s'\n",
-                    text);
-            _exit(97);
+            refuse("GPUSIM_FAIL is not call:nth:error", text);
         }
-        fault_add(name, nth, error);
+        fault_set(name, nth, error);
         text += used + (text[used] == ',' ? 1 : 0);
     }
 }
 
-int fault_call(const char *function)
+int fault_call(const char *name)
 {
-    struct function *called;
+    struct function *function;
 
-    if (!calls.ready) {
+    if (!is_ready) {
         faults_read();
     }
-    called = function_get(function);
-    called->calls++;
-    for (size_t i = 0; i < calls.fault_count; i++) {
-        struct fault *fault = &calls.faults[i];
-
-        if (fault->error != 0 && fault->at == called->calls &&
-                strcmp(fault->name, called->name) == 0) {
-            int error = fault->error;
-
-            fault->error = 0;
-            return error;
-        }
-    }
-    return CUDA_SUCCESS;
+    function = function_get(name);
+    return ++function->calls == function->fails_at ? function->error : CUDA_SUCCESS;
 }
 
-int gpusim_call(const char *function)
+int gpusim_call(const char *name)
 {
     int result;
 
     pthread_mutex_lock(&sim.lock);
-    result = fault_call(function);
+    result = fault_call(name);
     pthread_mutex_unlock(&sim.lock);
     return result;
 }
 
-long gpusim_calls(const char *function)
+long gpusim_calls(const char *name)
 {
-    struct function *found;
     long count;
 
     pthread_mutex_lock(&sim.lock);
-    found = function_find(function);
-    count = found == NULL ? 0 : found->calls;
+    count = function_get(name)->calls;
     pthread_mutex_unlock(&sim.lock);
     return count;
 }
 
-void gpusim_fail(const char *function, long nth, int error)
+void gpusim_fail(const char *name, long nth, int error)
 {
     pthread_mutex_lock(&sim.lock);
-    fault_add(function, nth, error);
+    fault_set(name, nth, error);
     pthread_mutex_unlock(&sim.lock);
 }
 
 void gpusim_fail_nothing(void)
 {
     pthread_mutex_lock(&sim.lock);
-    calls.ready = true;
-    for (size_t i = 0; i < calls.fault_count; i++) {
-        calls.faults[i].error = 0;
+    for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+        functions[i].fails_at = 0;
     }
     for (int i = 0; i < sim.device_count; i++) {
         sim.devices[i].limit_bytes = SIZE_MAX;

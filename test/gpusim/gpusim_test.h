@@ -16,9 +16,8 @@ extern "C" {
 /* Waits until every stream of the process is idle, or held; says nothing to the checker. */
 GPUSIM_API void gpusim_settle(void);
 
-/* Findings of any kind since the start or the last take. */
-GPUSIM_API long gpusim_reports(void);
-/* The same, and forgets them; the text of the first one goes to `text`, if not NULL. */
+/* Takes the findings since the start, or the last take; the text of the first one goes to
+ * `text`, if not NULL. @return how many there were */
 GPUSIM_API long gpusim_take_reports(char *text, size_t capacity);
 
 /*

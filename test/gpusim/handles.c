@@ -1,105 +1,70 @@
 /*
- * Handles that the product gets instead of pointers. They carry a kind and a generation, so
- * that any value can be checked, and following one ends in a fault.
+ * Handles that the product gets instead of pointers: numbers that are given out once, so that any
+ * value can be checked, and following one ends in a fault.
  */
 #include <stdlib.h>
 
 #include "test/gpusim/state.h"
 
 enum {
-    INDEX_BITS = 20,
-    GENERATION_BITS = 12,
-    KIND_SHIFT = 40,
-    INDEX_SHIFT = 4,
-    GENERATION_SHIFT = INDEX_SHIFT + INDEX_BITS
+    HANDLE_STEP = 16
 };
 
-static const uintptr_t handle_mark = (uintptr_t)0x5A << (KIND_SHIFT + 4);
+static const uintptr_t handle_mark = (uintptr_t)0x5A << 40;
 
-struct slot {
-    void *object; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free; /* index + 1; 0: none */
-};
-
-struct table {
-    struct slot *slots;
-    uint32_t count;
-    uint32_t capacity;
-    uint32_t first_free; /* index + 1; 0: none */
-    size_t live;
-};
-
-static struct table tables[HANDLE_KINDS];
-
-static uint32_t table_slot(struct table *table)
-{
-    uint32_t index;
-
-    if (table->first_free != 0) {
-        index = table->first_free - 1;
-        table->first_free = table->slots[index].next_free;
-        return index;
-    }
-    if (table->count == table->capacity) {
-        table->capacity = 2 * table->capacity + 16;
-        table->slots = realloc(table->slots, table->capacity * sizeof *table->slots);
-    }
-    table->slots[table->count] = (struct slot){ .object = NULL };
-    return table->count++;
-}
+/* By the number of the handle. */
+static struct {
+    struct slot {
+        void *object; /* NULL: dropped */
+        enum handle_kind kind;
+    } * slots;
+    size_t count, capacity;
+    size_t live[HANDLE_KINDS];
+} handles;
 
 void *handle_new(enum handle_kind kind, void *object)
 {
-    struct table *table = &tables[kind];
-    uint32_t index = table_slot(table);
-    struct slot *slot = &table->slots[index];
-
-    slot->object = object;
-    slot->generation = (slot->generation + 1) & ((1U << GENERATION_BITS) - 1);
-    table->live++;
-    return (void *)(handle_mark | (uintptr_t)kind << KIND_SHIFT |
-            (uintptr_t)slot->generation << GENERATION_SHIFT |
-            (uintptr_t)index << INDEX_SHIFT);
+    if (handles.count == handles.capacity) {
+        handles.capacity = 2 * handles.capacity + 64;
+        handles.slots =
+                realloc(handles.slots, handles.capacity * sizeof *handles.slots);
+    }
+    handles.slots[handles.count] = (struct slot){ .object = object, .kind = kind };
+    handles.live[kind]++;
+    return (void *)(handle_mark + HANDLE_STEP * handles.count++);
 }
 
 static struct slot *handle_slot(enum handle_kind kind, const void *handle)
 {
-    uintptr_t value = (uintptr_t)handle;
-    uint32_t index = (uint32_t)(value >> INDEX_SHIFT) & ((1U << INDEX_BITS) - 1);
-    uint32_t generation =
-            (uint32_t)(value >> GENERATION_SHIFT) & ((1U << GENERATION_BITS) - 1);
+    const uintptr_t offset = (uintptr_t)handle - handle_mark;
     struct slot *slot;
 
-    if (value >> KIND_SHIFT != ((handle_mark >> KIND_SHIFT) | (uintptr_t)kind) ||
-            (value & ((1U << INDEX_SHIFT) - 1)) != 0 || index >= tables[kind].count) {
+    if ((uintptr_t)handle < handle_mark || offset % HANDLE_STEP != 0 ||
+            offset / HANDLE_STEP >= handles.count) {
         return NULL;
     }
-    slot = &tables[kind].slots[index];
-    return slot->object != NULL && slot->generation == generation ? slot : NULL;
+    slot = &handles.slots[offset / HANDLE_STEP];
+    return slot->object != NULL && slot->kind == kind ? slot : NULL;
 }
 
 void *handle_find(enum handle_kind kind, const void *handle)
 {
-    struct slot *slot = handle_slot(kind, handle);
+    const struct slot *slot = handle_slot(kind, handle);
 
     return slot == NULL ? NULL : slot->object;
 }
 
 void handle_drop(enum handle_kind kind, const void *handle)
 {
-    struct table *table = &tables[kind];
     struct slot *slot = handle_slot(kind, handle);
 
     if (slot != NULL) {
         slot->object = NULL;
-        slot->next_free = table->first_free;
-        table->first_free = (uint32_t)(slot - table->slots) + 1;
-        table->live--;
+        handles.live[kind]--;
     }
 }
 
 size_t handle_live(enum handle_kind kind)
 {
-    return tables[kind].live;
+    return handles.live[kind];
 }

@@ -1,6 +1,6 @@
 /*
- * Allocations. Fresh memory is filled with 0xCB, freed memory with 0xDD and not used again
- * (unless GPUSIM_REUSE is set); a guard of at least 512 bytes of 0xFD lies behind each
+ * Allocations. Fresh memory is filled with 0xCB; the pages of freed memory go back to the system,
+ * and its addresses are not used again. A guard of at least 512 bytes of 0xFD lies behind each
  * allocation and is looked at when it is freed.
  */
 #include <stdlib.h>
@@ -10,26 +10,10 @@
 
 #include "test/gpusim/state.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#    define GPUSIM_ASAN 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer)
-#        define GPUSIM_ASAN 1
-#    endif
-#endif
-#ifdef GPUSIM_ASAN
-#    include <sanitizer/asan_interface.h>
-#else
-#    define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#    define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#endif
-
 enum {
     ALIGNMENT = 512,
     BYTE_FRESH = 0xCB,
-    BYTE_FREED = 0xDD,
-    BYTE_GUARD = 0xFD,
-    QUARANTINE_BYTES = 64 << 20
+    BYTE_GUARD = 0xFD
 };
 
 /* Index of the first allocation that starts behind the address. */
@@ -72,8 +56,7 @@ struct allocation *memory_live_find(uint64_t address, struct arena **arena)
 {
     struct allocation *found = memory_find(address, arena);
 
-    return found != NULL && found->state == ALLOCATION_LIVE &&
-                    address - found->start < found->bytes
+    return found != NULL && found->is_live && address - found->start < found->bytes
             ? found
             : NULL;
 }
@@ -86,7 +69,7 @@ int memory_check(const char *what, uint64_t address, size_t bytes)
     if (found == NULL || offset >= found->span_bytes) {
         return CUDA_INVALID_VALUE;
     }
-    if (found->state != ALLOCATION_LIVE) {
+    if (!found->is_live) {
         gpusim_report(
                 "%s uses freed memory: %zu bytes at offset %llu of an allocation of "
                 "%zu bytes",
@@ -103,35 +86,15 @@ int memory_check(const char *what, uint64_t address, size_t bytes)
     return CUDA_SUCCESS;
 }
 
-static void fill(
-        const struct arena *arena, const struct allocation *allocation, int byte)
+static void fill_fresh(const struct arena *arena, const struct allocation *allocation)
 {
     char *at = arena->alias + (allocation->start - arena->base);
-    size_t guard = allocation->span_bytes - allocation->bytes;
 
-    ASAN_UNPOISON_MEMORY_REGION(at, allocation->span_bytes);
     gpusim_memory_lock();
-    memset(at, byte, allocation->bytes);
-    memset(at + allocation->bytes, BYTE_GUARD, guard);
+    memset(at, BYTE_FRESH, allocation->bytes);
+    memset(at + allocation->bytes, BYTE_GUARD,
+            allocation->span_bytes - allocation->bytes);
     gpusim_memory_unlock();
-    if (arena->base == (uint64_t)(uintptr_t)arena->alias) {
-        ASAN_POISON_MEMORY_REGION(at + allocation->bytes, guard);
-    }
-}
-
-/* A freed allocation of the same size, when addresses are used again. */
-static struct allocation *arena_reuse(struct arena *arena, size_t span_bytes)
-{
-    for (size_t i = 0; sim.reuses && i < arena->count; i++) {
-        struct allocation *freed = arena->allocations[i];
-
-        if (freed->state != ALLOCATION_LIVE && freed->span_bytes == span_bytes) {
-            arena->quarantine -=
-                    freed->state == ALLOCATION_FREED ? freed->span_bytes : 0;
-            return freed;
-        }
-    }
-    return NULL;
 }
 
 static struct allocation *arena_extend(struct arena *arena, size_t span_bytes)
@@ -172,17 +135,14 @@ int memory_allocate(enum arena_kind kind, size_t bytes, struct allocation **out)
         return CUDA_OUT_OF_MEMORY;
     }
     span_bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT;
-    allocation = arena_reuse(arena, span_bytes);
-    if (allocation == NULL) {
-        allocation = arena_extend(arena, span_bytes);
-    }
+    allocation = arena_extend(arena, span_bytes);
     if (allocation == NULL) {
         return CUDA_OUT_OF_MEMORY;
     }
     allocation->bytes = bytes;
     allocation->owner = context;
-    allocation->state = ALLOCATION_LIVE;
-    fill(arena, allocation, BYTE_FRESH);
+    allocation->is_live = true;
+    fill_fresh(arena, allocation);
     device->used_bytes += kind == ARENA_PINNED ? 0 : bytes;
     *out = allocation;
     return CUDA_SUCCESS;
@@ -191,9 +151,7 @@ int memory_allocate(enum arena_kind kind, size_t bytes, struct allocation **out)
 static void guard_check(const struct arena *arena, const struct allocation *allocation)
 {
     const char *at = arena->alias + (allocation->start - arena->base);
-    size_t guard = allocation->span_bytes - allocation->bytes;
 
-    ASAN_UNPOISON_MEMORY_REGION(at + allocation->bytes, guard);
     gpusim_memory_lock();
     for (size_t i = allocation->bytes; i < allocation->span_bytes; i++) {
         if ((unsigned char)at[i] != BYTE_GUARD) {
@@ -207,41 +165,28 @@ static void guard_check(const struct arena *arena, const struct allocation *allo
     gpusim_memory_unlock();
 }
 
-/* Gives pages of the oldest freed allocations back, when many bytes are only poison. */
-static void quarantine_trim(struct arena *arena)
+/* The whole pages of a freed allocation go back to the system. */
+static void drop_pages(const struct arena *arena, const struct allocation *allocation)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t start = allocation->start - arena->base;
+    const size_t from = (start + page - 1) & ~(page - 1);
+    const size_t to = (start + allocation->span_bytes) & ~(page - 1);
 
-    while (arena->quarantine > QUARANTINE_BYTES && arena->oldest < arena->count) {
-        struct allocation *old = arena->allocations[arena->oldest++];
-        size_t from = (old->start - arena->base + page - 1) & ~(page - 1);
-        size_t to = (old->start - arena->base + old->span_bytes) & ~(page - 1);
-
-        if (old->state != ALLOCATION_FREED) {
-            continue;
-        }
-        if (to > from) {
-            (void)madvise(arena->alias + from, to - from, MADV_REMOVE);
-        }
-        old->state = ALLOCATION_DROPPED;
-        arena->quarantine -= old->span_bytes;
-    }
-    if (arena->oldest == arena->count) {
-        arena->oldest = 0;
+    if (to > from) {
+        (void)madvise(arena->alias + from, to - from, MADV_REMOVE);
     }
 }
 
-static void release(struct arena *arena, struct allocation *allocation)
+static void release(const struct arena *arena, struct allocation *allocation)
 {
     guard_check(arena, allocation);
     shadow_fini(&allocation->shadow);
-    fill(arena, allocation, BYTE_FREED);
-    allocation->state = ALLOCATION_FREED;
+    drop_pages(arena, allocation);
+    allocation->is_live = false;
     if (arena->kind != ARENA_PINNED) {
         allocation->owner->device->used_bytes -= allocation->bytes;
     }
-    arena->quarantine += allocation->span_bytes;
-    quarantine_trim(arena);
 }
 
 void memory_end(struct context *context)
@@ -252,7 +197,7 @@ void memory_end(struct context *context)
         for (size_t j = 0; j < arena->count; j++) {
             struct allocation *allocation = arena->allocations[j];
 
-            if (allocation->owner == context && allocation->state == ALLOCATION_LIVE) {
+            if (allocation->owner == context && allocation->is_live) {
                 release(arena, allocation);
             }
         }
@@ -267,7 +212,7 @@ size_t memory_live(enum arena_kind kind, size_t *bytes)
 
     for (size_t i = 0; (arena = arena_at(i)) != NULL; i++) {
         for (size_t j = 0; arena->kind == kind && j < arena->count; j++) {
-            if (arena->allocations[j]->state == ALLOCATION_LIVE) {
+            if (arena->allocations[j]->is_live) {
                 *bytes += arena->allocations[j]->bytes;
                 count++;
             }
@@ -284,7 +229,6 @@ int memory_free(const char *function, uint64_t pointer, bool pinned)
 {
     struct arena *arena = NULL;
     struct allocation *allocation = memory_find(pointer, &arena);
-    struct host *host = host_self();
     struct gpusim_range range;
     struct clock clock;
 
@@ -295,24 +239,17 @@ int memory_free(const char *function, uint64_t pointer, bool pinned)
             (arena->kind == ARENA_PINNED) != pinned) {
         return CUDA_INVALID_VALUE;
     }
-    if (allocation->state != ALLOCATION_LIVE) {
+    if (!allocation->is_live) {
         gpusim_report("%s of memory that was freed before", function);
         return CUDA_INVALID_VALUE;
     }
     range = (struct gpusim_range){ .start = allocation->start,
         .bytes = allocation->bytes };
-    clock = clock_copy(&host->clock);
+    clock = clock_copy(&sim.host);
     context_wait(allocation->owner);
-    (void)access_touch(
-            &(struct access){
-                    .label = function,
-                    .who = intern(host->name),
-                    .time = clock_time(&clock, host->actor),
-                    .actor = host->actor,
-            },
-            &clock, &range, true);
+    access_by_host(function, &clock, &range, true);
     clock_fini(&clock);
-    if (allocation->state == ALLOCATION_LIVE) {
+    if (allocation->is_live) {
         release(arena, allocation);
     }
     return CUDA_SUCCESS;

@@ -22,56 +22,27 @@ enum {
 /* Under a lock of its own, the innermost of all: reports come from everywhere. */
 static struct {
     pthread_mutex_t lock;
-    long races;
-    long reports; /* races included */
+    long reports;
     char first[TEXT_BYTES];
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void __attribute__((format(printf, 2, 0)))
-report(bool is_race, const char *format, va_list arguments)
+void gpusim_report(const char *format, ...)
 {
     char text[TEXT_BYTES];
+    va_list arguments;
 
+    va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     pthread_mutex_lock(&found.lock);
     if (found.reports == 0) {
         memcpy(found.first, text, sizeof text);
     }
-    found.races += is_race ? 1 : 0;
     found.reports++;
     if (found.reports <= SHOWN_MAX) {
-        (void)fprintf(stderr, "gpusim[%d]: %s%s\n", (int)getpid(),
-                is_race ? "RACE: " : "", text);
+        (void)fprintf(stderr, "gpusim[%d]: %s\n", (int)getpid(), text);
     }
     pthread_mutex_unlock(&found.lock);
-}
-
-void gpusim_report(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    report(false, format, arguments);
-    va_end(arguments);
-}
-
-void report_race(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    report(true, format, arguments);
-    va_end(arguments);
-}
-
-long gpusim_reports(void)
-{
-    long reports;
-
-    pthread_mutex_lock(&found.lock);
-    reports = found.reports;
-    pthread_mutex_unlock(&found.lock);
-    return reports;
 }
 
 long gpusim_take_reports(char *text, size_t capacity)
@@ -84,7 +55,6 @@ long gpusim_take_reports(char *text, size_t capacity)
         (void)snprintf(text, capacity, "%s", reports > 0 ? found.first : "");
     }
     found.reports = 0;
-    found.races = 0;
     pthread_mutex_unlock(&found.lock);
     return reports;
 }
@@ -108,11 +78,10 @@ static void __attribute__((destructor)) reports_end(void)
     if (sim.pid == getpid()) {
         drain();
     }
-    reports = gpusim_reports();
+    reports = gpusim_take_reports(NULL, 0);
     if (reports > 0) {
-        (void)fprintf(stderr,
-                "gpusim[%d]: %ld findings, %ld of them races: status %d\n",
-                (int)getpid(), reports, found.races, STATUS_FOUND);
+        (void)fprintf(stderr, "gpusim[%d]: %ld findings: status %d\n", (int)getpid(),
+                reports, STATUS_FOUND);
         (void)fflush(NULL);
         _exit(STATUS_FOUND);
     }

@@ -32,27 +32,15 @@ struct clock {
     uint32_t count;
 };
 
+enum {
+    ACTOR_HOST = 0 /* all threads of the process; streams have their serial numbers */
+};
+
 uint64_t clock_time(const struct clock *clock, uint32_t actor);
 void clock_tick(struct clock *clock, uint32_t actor);
-void clock_set(struct clock *clock, uint32_t actor, uint64_t time);
 void clock_join(struct clock *into, const struct clock *from);
 struct clock clock_copy(const struct clock *clock);
 void clock_fini(struct clock *clock);
-
-/* Actors: identities that tick. One that is given back is used again, at a later time. */
-uint32_t actor_take(uint64_t *time);
-void actor_give_back(uint32_t actor, uint64_t time);
-
-/* The host: one actor for all threads of the process. */
-struct host {
-    uint32_t actor;
-    struct clock clock;
-    char name[24];
-};
-struct host *host_self(void);
-
-/* The text, kept for ever, once for equal texts. */
-const char *intern(const char *text);
 
 /* ---- shadow.c: who touched which bytes last ---- */
 
@@ -70,10 +58,11 @@ struct op;
 
 /* Last write and the reads since, for every byte of one allocation. Zeroed: untouched. */
 struct shadow {
-    struct span *root;
+    struct span *first; /* owned */
+    struct span *near; /* where the last access was: the next search begins there */
 };
 
-/* Two accesses that nothing orders; the older one first. */
+/* An older access that nothing orders before a new one. */
 struct conflict {
     struct access earlier;
     bool earlier_wrote;
@@ -152,22 +141,16 @@ enum arena_kind {
     ARENA_MANAGED
 };
 
-enum allocation_state {
-    ALLOCATION_LIVE,
-    ALLOCATION_FREED,
-    ALLOCATION_DROPPED /* its pages went back to the system */
-};
-
 struct allocation {
     uint64_t start;
     size_t bytes; /* as asked for                    */
     size_t span_bytes; /* with the guard behind it        */
     struct context *owner;
     struct shadow shadow;
-    enum allocation_state state;
+    bool is_live;
 };
 
-/* Addresses of one kind. They are not used twice, unless GPUSIM_REUSE is set. */
+/* Addresses of one kind. They are not used twice. */
 struct arena {
     uint64_t base; /* for the product                            */
     char *alias; /* the same bytes, for the simulator          */
@@ -176,8 +159,6 @@ struct arena {
     struct allocation **allocations; /* by address; freed ones as well  */
     size_t count;
     size_t capacity;
-    size_t quarantine; /* bytes of freed allocations that keep their poison */
-    size_t oldest; /* index of the first that may be dropped            */
     enum arena_kind kind;
     int device; /* -1: of none                                */
 };
@@ -207,8 +188,9 @@ void memory_close(void);
 /* Notes an access to live memory in its shadow; reports a race and returns true. */
 bool access_touch(const struct access *access, const struct clock *clock,
         const struct gpusim_range *range, bool writes);
-/* By the host, now. */
-void access_by_host(const char *label, const struct gpusim_range *range, bool writes);
+/* By the host, which knew so much then. */
+void access_by_host(const char *label, const struct clock *clock,
+        const struct gpusim_range *range, bool writes);
 /* All of an operation that starts: 0, or the error that a bad address is. */
 int access_by_op(const struct stream *stream, const struct op *op);
 
@@ -226,32 +208,33 @@ enum op_kind {
     OP_EMPTY /* nothing to run: a record, a wait                     */
 };
 
+struct ranges {
+    struct gpusim_range *list; /* owned */
+    size_t count, capacity;
+};
+
+struct gpusim_accesses {
+    struct ranges reads, writes;
+};
+
 struct op {
     struct op *next;
-    const char *label; /* interned */
+    const char *label; /* lives for ever */
     enum op_kind kind;
     int (*body)(void *argument);
     void (*dispose)(void *argument);
     void (*ranges)(void *argument, struct gpusim_accesses *accesses);
     void *argument;
-    struct gpusim_accesses *accesses; /* owned */
+    struct gpusim_accesses accesses;
     struct dependency *dependencies; /* owned */
     size_t dependency_count;
     struct clock clock; /* what happened before it, itself included */
     uint64_t sequence; /* 1: the stream's first                    */
 };
 
-struct gpusim_accesses {
-    struct gpusim_range *reads;
-    struct gpusim_range *writes;
-    size_t read_count, read_capacity;
-    size_t write_count, write_capacity;
-};
-
 struct stream {
     void *handle;
     char name[40];
-    unsigned serial; /* as in the name; seeds the delays */
     struct context *context;
     struct stream *next; /* of the context */
     uint64_t generation; /* of the context when it was made */
@@ -263,7 +246,7 @@ struct stream {
     struct op *head, *tail;
     uint64_t submitted, done;
     struct clock clock;
-    uint32_t actor;
+    uint32_t actor; /* as in the name; seeds the delays */
     long slow_us;
     struct capture *capture; /* NULL: not captured */
     int holds;
@@ -286,7 +269,6 @@ bool stream_is_dead(const struct stream *stream);
 struct op *op_new(const char *label, enum op_kind kind);
 void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
 void op_free(struct op *op);
-struct gpusim_accesses *op_accesses(struct op *op);
 /* Takes the operation, also when it fails (then it is disposed of). */
 int stream_submit(struct stream *stream, struct op *op);
 /* The same, without an error for a stream that failed or is dead; NULL: no such stream. */
@@ -321,11 +303,10 @@ void capture_spoil(struct capture *capture);
 /* What a context's end takes with it. */
 void modules_end(struct context *context);
 
-/* ---- faults.c, reports.c ---- */
+/* ---- faults.c ---- */
 
 /* As gpusim_call(), with the lock held. */
 int fault_call(const char *function);
-void report_race(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- entry.c ---- */
 
@@ -337,10 +318,10 @@ struct sim {
     struct device devices[DEVICES_MAX];
     long pageable_copies;
     struct context *contexts; /* all ever made, newest first */
+    struct clock host; /* what the host has seen */
     uint64_t next_id;
-    unsigned stream_serial;
+    uint32_t stream_serial;
     long delay_us; /* most that an operation is delayed by */
-    bool reuses; /* GPUSIM_REUSE                         */
 };
 extern struct sim sim;
 
@@ -355,9 +336,5 @@ enum entry_needs {
 int sim_enter(const char *function, unsigned needs);
 /* Unlocks, and hands the result through. */
 int sim_leave(int result);
-
-/* True on a stream's thread within cuLaunchHostFunc's function. */
-void callback_begin(void);
-void callback_end(void);
 
 #endif

@@ -67,7 +67,7 @@ int stream_synchronize(struct stream *stream)
     }
     seen = clock_copy(&stream->clock);
     stream_wait(stream, stream->submitted);
-    clock_join(&host_self()->clock, &seen);
+    clock_join(&sim.host, &seen);
     clock_fini(&seen);
     return stream_is_dead(stream) ? CUDA_CONTEXT_IS_DESTROYED : stream->context->error;
 }

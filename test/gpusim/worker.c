@@ -66,7 +66,7 @@ static long op_delay(const struct stream *stream, const struct op *op)
     if (most <= 0 || op->kind == OP_EMPTY) {
         return stream->slow_us;
     }
-    draw = gpusim_seeded(stream->serial, op->sequence);
+    draw = gpusim_seeded(stream->actor, op->sequence);
     return stream->slow_us + (long)(draw % (uint64_t)(most + 1));
 }
 
@@ -74,10 +74,8 @@ static long op_delay(const struct stream *stream, const struct op *op)
 static void op_name_ranges(struct op *op)
 {
     if (op->ranges != NULL) {
-        struct gpusim_accesses *accesses = op_accesses(op);
-
         gpusim_memory_lock();
-        op->ranges(op->argument, accesses);
+        op->ranges(op->argument, &op->accesses);
         gpusim_memory_unlock();
     }
 }
@@ -162,7 +160,6 @@ void *stream_main(void *argument)
         pthread_cond_broadcast(&stream->progress);
         pthread_cond_broadcast(&sim.progress);
     }
-    actor_give_back(stream->actor, clock_time(&stream->clock, stream->actor));
     pthread_mutex_unlock(&sim.lock);
     return NULL;
 }
