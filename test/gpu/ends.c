@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "test/gpusim/nccl/gpusim_nccl.h"
+
 void ends_check(bool holds, int rank, const char *file, int line, const char *condition)
 {
     if (!holds) {
@@ -177,17 +179,19 @@ static void run_threads(struct ends_job *job)
 static int check_left(void)
 {
     const struct gpusim_live live = gpusim_live();
+    const struct gpusim_nccl_live nccl = gpusim_nccl_live();
 
     if (live.device_allocations + live.host_allocations + live.streams + live.events +
-                    live.modules + live.retained ==
+                    live.modules + live.retained + nccl.comms + nccl.registrations +
+                    nccl.allocations ==
             0) {
         return 0;
     }
     (void)fprintf(stderr,
             "left: %zu device, %zu host, %zu streams, %zu events, %zu modules, %zu "
-            "contexts\n",
+            "contexts, %zu communicators, %zu registrations\n",
             live.device_allocations, live.host_allocations, live.streams, live.events,
-            live.modules, live.retained);
+            live.modules, live.retained, nccl.comms, nccl.registrations);
     return 1;
 }
 

@@ -359,6 +359,64 @@ static void run_held_left(struct ends_rank *r)
     }
 }
 
+/* A call is refused: said of which set. */
+static void run_refused(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    ends_whole_sum(r, "before");
+    ends_meet(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclAllReduce:0:2");
+    }
+    ends_meet(r);
+    request = submit(r, "x", memory);
+    expect_failed(r, &request,
+            "NCCL cannot put a batch on the GPU for process set 0 on GPU ");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* A set's communicator cannot be made. */
+static void run_no_split(struct ends_rank *r)
+{
+    static const int ranks[] = { 2, 1, 0 };
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, COUNT);
+    tutti_status status;
+
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclCommSplit:0:2");
+    }
+    ends_meet(r);
+    status = tutti_process_set_create(r->t, ranks, r->size, &options.process_set);
+    if (status == TUTTI_OK) {
+        status = tutti_allreduce(r->t, "of the set", memory, memory, COUNT,
+                TUTTI_FLOAT32, TUTTI_SUM, &options);
+    }
+    CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
+    expect_words(r, "NCCL cannot make a communicator for process set 1 on GPU ");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* A rank whose buffer cannot be registered cannot go on: the others would be. */
+static void run_unregistered(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclMemAlloc:1:1");
+    }
+    ends_meet(r);
+    request = submit(r, "x", memory);
+    expect_failed(r, &request, "gpu_register=false does without");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
 /* A communicator that is never ready. */
 static void run_no_meeting(struct ends_rank *r)
 {
@@ -683,6 +741,9 @@ const struct ends_case cases_failures[] = {
     { "held", run_held, "", FAILED, false },
     { "held_threads", run_held_threads, "", FAILED, false },
     { "held_left", run_held_left, "", FAILED, false },
+    { "refused", run_refused, "", FAILED, false },
+    { "no_split", run_no_split, "", FAILED, false },
+    { "unregistered", run_unregistered, "gpu_register=true", FAILED, false },
     { "no_meeting", run_no_meeting, "gpu_connect=use gpu_timeout_s=1000", FAILED,
             false },
     { "late", run_late, "stall_warning_s=1000", TUTTI_OK, false },

@@ -4,8 +4,6 @@
  * one that hangs.
  */
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "ops/gpu/nccl.h"
@@ -103,41 +101,6 @@ static void run_between(struct ends_rank *r)
     own_fini(r, &own);
 }
 
-/*
- * Rank 0 calls NCCL behind tutti's operation, the others before it. Nobody can do anything
- * about it but say what has not ended; then the program's own calls go on.
- */
-static void run_crossed(struct ends_rank *r)
-{
-    struct own own;
-    tutti_request request;
-    tutti_status status;
-
-    own_init(r, &own);
-    ends_fill(r, own.tensor, 1, COUNT, r->stream);
-    if (r->rank != 0) {
-        call_nccl(r, &own, 1);
-    }
-    request = ends_sum(r, "x", own.tensor, own.tensor, COUNT, r->stream);
-    status = tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE);
-    CHECK(status == TUTTI_OK);
-    if (r->rank == 0) {
-        call_nccl(r, &own, 1);
-    }
-    request = ends_sum(r, "y", own.tensor, own.tensor, COUNT, r->stream);
-    ends_meet(r);
-    if (r->rank == 0) {
-        ends_pass_time(r, "gpu_timeout_s=1000"); /* put or not */
-    }
-    CHECK(tutti_wait(r->t, &request, TUTTI_FOREVER) == TUTTI_ERR_CONTEXT_FAILED);
-    CHECK(strstr(tutti_last_error(), " the allreduce of ") != NULL);
-    CHECK(strstr(tutti_last_error(), "gpu_timeout_s=1000") != NULL);
-    ends_take(r, own.seen, own.mine, COUNT, r->stream);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_expect(r, own.seen, (float)r->size, COUNT);
-    own_fini(r, &own);
-}
-
 static void on_done(void *user, tutti_status status, const char *message)
 {
     (void)message;
@@ -175,9 +138,5 @@ static void run_callback(struct ends_rank *r)
 const struct ends_case cases_own_nccl[] = {
     { .name = "between", .body = run_between, .parameters = "issue=caller" },
     { .name = "callback", .body = run_callback, .parameters = "issue=caller" },
-    { .name = "crossed",
-            .body = run_crossed,
-            .parameters = "gpu_timeout_s=1000",
-            .finalize = TUTTI_ERR_CONTEXT_FAILED },
     { .name = NULL },
 };

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "test/gpu/ends.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {
     COUNT = 300,
@@ -339,6 +340,94 @@ static void run_ahead(struct ends_rank *r)
     trainer_end(r, &trainer);
 }
 
+/* ------------------------------------------------------------------- sets and tables */
+
+static void sum_of_set(struct ends_rank *r, const char *name, tutti_process_set set)
+{
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, COUNT);
+    float host[COUNT];
+
+    ends_fill(r, memory, (float)(r->rank + 1), COUNT, r->stream);
+    options.process_set = set;
+    CHECK(tutti_allreduce(r->t, name, memory, memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+                  &options) == TUTTI_OK);
+    CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
+    ends_expect(r, host, set == TUTTI_WORLD ? ends_total(r) : 4, COUNT);
+    ends_free(r, memory);
+}
+
+/*
+ * The world, then all but rank 1, twice, with communicators of their own that are split from
+ * the world's, have names, and are ended when the ranks meet again. What they are given is
+ * registered, or not.
+ */
+static void run_sets(struct ends_rank *r)
+{
+    static const int others[] = { 0, 2 };
+    const bool registers = strcmp(r->job->what->name, "registered_sets") == 0;
+    tutti_process_set set;
+
+    sum_of_set(r, "world", TUTTI_WORLD);
+    for (int i = 0; i < 2; i++) {
+        CHECK(tutti_process_set_create(r->t, others, 2, &set) == TUTTI_OK);
+        for (int times = 0; times < 2 && r->rank != 1; times++) {
+            sum_of_set(r, "members", set);
+        }
+        sum_of_set(r, "world", TUTTI_WORLD);
+        CHECK(tutti_process_set_destroy(r->t, set) == TUTTI_OK);
+    }
+    ends_meet(r);
+    CHECK(gpusim_calls("ncclCommSplit") == 2 * r->size);
+    CHECK(gpusim_nccl_live().unnamed == 0);
+    CHECK((long)gpusim_nccl_live().registered_calls ==
+            (registers ? gpusim_calls("ncclAllReduce") : 0));
+    CHECK((gpusim_nccl_live().registrations > 0) == registers);
+    ends_meet(r);
+}
+
+/* Many tensors, again and again: one launch each way, and no copy after the first time. */
+static void run_tables(struct ends_rank *r)
+{
+    enum {
+        MANY = 1200,
+        APART = 3 /* elements; two are reduced, and the third is nobody's */
+    };
+    static tutti_request requests[ENDS_RANKS_MAX][MANY];
+    static const char upload[] = "cuMemcpyHtoDAsync_v2";
+    const float own = (float)(r->rank + 1);
+    float *block = ends_alloc(r, MANY * APART);
+    float *seen = ends_pinned(r, MANY * APART);
+    tutti_stats stats = { .size = sizeof stats };
+
+    for (int step = 1; step <= 4; step++) {
+        ends_fill(r, block, own, MANY * APART, r->stream);
+        CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+        for (int i = 0; i < MANY; i++) {
+            float *tensor = block + (ptrdiff_t)(i * APART);
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "%d", i);
+            requests[r->rank][i] = ends_sum(r, name, tensor, tensor, 2, r->stream);
+        }
+        CHECK(tutti_group_end(r->t) == TUTTI_OK);
+        CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], r->stream,
+                      ENDS_PATIENCE, NULL) == TUTTI_OK);
+        ends_take(r, seen, block, MANY * APART, r->stream);
+        CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+        for (int i = 0; i < MANY; i++) {
+            ends_expect(r, seen + (ptrdiff_t)(i * APART), ends_total(r), 2);
+            ends_expect(r, seen + (ptrdiff_t)(i * APART) + 2, own, 1);
+        }
+    }
+    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
+    CHECK(stats.device_batches == 4 && stats.device_launches == 2 * 4);
+    ends_meet(r);
+    CHECK(gpusim_calls(upload) == r->size);
+    ends_free(r, block);
+    ends_unpin(r, seen);
+}
+
 /* --------------------------------------------------------------------- what it costs */
 
 /* Calls that make the host wait, or that are for start-up alone. */
@@ -458,5 +547,8 @@ const struct ends_case cases_streams[] = {
     { .name = "free_at_once", .body = run_free_at_once, .parameters = "" },
     { .name = "ahead", .body = run_ahead, .parameters = "" },
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
+    { .name = "sets", .body = run_sets, .parameters = "" },
+    { .name = "registered_sets", .body = run_sets, .parameters = "gpu_register=true" },
+    { .name = "tables", .body = run_tables, .parameters = "" },
     { .name = NULL },
 };
