@@ -20,7 +20,7 @@
 #include "test/gpusim/gpusim_test.h"
 
 enum {
-    DEVICES_MAX = 16,
+    DEVICES_MAX = 80,
     SPAN_READS_MAX = 4
 };
 

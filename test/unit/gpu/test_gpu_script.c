@@ -1,7 +1,7 @@
 /*
  * The scripts of the GPU backend: what is packed, which calls follow, and what stays where it
- * lies. That they compute what they should is for gpu.reductions and gpu.exchanges, which
- * carry them out over the simulated GPU.
+ * lies. That they compute what they should is for the suite and device_suite, which carry them out
+ * over the simulated GPU.
  */
 #include "base/mem.h"
 #include "ops/gpu/script.h"
@@ -83,126 +83,78 @@ static void write_script(struct scene *scene)
             TUTTI_OK);
 }
 
-/* So many pieces are packed, so many calls made, so many pieces unpacked. */
-static void expect(
-        const struct scene *scene, size_t gathers, size_t calls, size_t scatters)
-{
-    assert_int_equal(scene->script.gathers.count, gathers);
-    assert_int_equal(scene->script.call_count, calls);
-    assert_int_equal(scene->script.scatters.count, scatters);
-    assert_int_equal(scene->script.slab_bytes > 0, gathers > 0);
-}
+/* What one rank does: pieces that are packed, calls, pieces that are unpacked. */
+static const struct row {
+    const char *what;
+    enum placing placing;
+    tutti_collective collective;
+    int64_t counts[RUNS_MAX + 1]; /* up to a negative number */
+    tutti_reduce_op op;
+    bool registers;
+    size_t gathers, calls, scatters;
+    size_t called; /* elements of all calls, gaps included: equal on all ranks */
+} rows[] = {
+    { "side by side", SIDE_BY_SIDE, TUTTI_ALLREDUCE, { 10, 100, 7, -1 }, TUTTI_SUM,
+            false, 0, 1, 0, 199 },
+    { "side by side", SIDE_BY_SIDE, TUTTI_REDUCE, { 10, 100, 7, -1 }, TUTTI_SUM, false,
+            0, 1, 0, 199 },
+    { "side by side", SIDE_BY_SIDE, TUTTI_BROADCAST, { 10, 100, 7, -1 }, TUTTI_SUM,
+            false, 0, 1, 0, 796 },
+    { "ranks may differ: the call of side by side, and a kernel that averages",
+            SIDE_BY_SIDE, TUTTI_ALLREDUCE, { 10, 100, 7, -1 }, TUTTI_AVERAGE, false, 0,
+            1, 3, 199 },
+    { "and of anywhere", ANYWHERE, TUTTI_ALLREDUCE, { 10, 100, 7, -1 }, TUTTI_AVERAGE,
+            false, 3, 1, 3, 199 },
+    { "a layout has no more padding on one rank", WIDE, TUTTI_ALLREDUCE,
+            { 10, 100, 7, -1 }, TUTTI_SUM, false, 3, 1, 3, 199 },
+    { "memory of others is not touched", SPACED, TUTTI_ALLREDUCE, { 10, 100, 7, -1 },
+            TUTTI_SUM, false, 3, 1, 3, 199 },
+    { "whole boundaries need no padding", ADJACENT, TUTTI_ALLREDUCE, { 64, 10, -1 },
+            TUTTI_SUM, false, 0, 1, 0, 74 },
+    { "others do", ADJACENT, TUTTI_ALLREDUCE, { 63, 10, -1 }, TUTTI_SUM, false, 2, 1, 2,
+            74 },
+    { "an empty run begins on a boundary", SIDE_BY_SIDE, TUTTI_ALLREDUCE,
+            { 0, 10, 10, -1 }, TUTTI_SUM, false, 0, 1, 0, 74 },
+    { "also in between", SIDE_BY_SIDE, TUTTI_ALLREDUCE, { 10, 0, 10, -1 }, TUTTI_SUM,
+            false, 0, 1, 0, 74 },
+    { "none is packed for it", ANYWHERE, TUTTI_ALLREDUCE, { 10, 0, 10, -1 }, TUTTI_SUM,
+            false, 2, 1, 2, 74 },
+    { "what is registered is packed", SIDE_BY_SIDE, TUTTI_ALLREDUCE, { 10, 100, 7, -1 },
+            TUTTI_SUM, true, 3, 1, 3, 199 },
+    { "a large tensor is not copied for the sake of small ones", ANYWHERE,
+            TUTTI_ALLREDUCE, { 3, LARGE, 3, -1 }, TUTTI_SUM, false, 0, 3, 0,
+            LARGE + 6 },
+};
 
-static const int64_t three[] = { 10, 100, 7, -1 };
-
-UNIT_TEST(test_side_by_side_is_one_call_and_no_copy)
+UNIT_TEST(test_what_is_packed_and_called)
 {
-    static const tutti_collective collectives[] = { TUTTI_ALLREDUCE, TUTTI_REDUCE,
-        TUTTI_BROADCAST };
     struct scene scene;
 
-    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
-        scene_init(&scene, 2, SIDE_BY_SIDE, three);
-        scene.batch.collective = collectives[i];
-        for (int r = 0; r < 3 && collectives[i] == TUTTI_BROADCAST; r++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *row = &rows[i];
+        size_t called = 0;
+
+        scene_init(&scene, 2, row->placing, row->counts);
+        scene.batch.collective = row->collective;
+        scene.batch.op = row->op;
+        scene.view.registers = row->registers;
+        for (size_t r = 0; row->collective == TUTTI_BROADCAST && r < 3; r++) {
             scene.batch.dtype = TUTTI_UINT8; /* bytes are moved */
             scene.runs[r].count *= sizeof(float);
         }
         write_script(&scene);
-        expect(&scene, 0, 1, 0);
-        assert_false(scene.script.calls[0].input.in_slab);
+        for (size_t c = 0; c < scene.script.call_count; c++) {
+            called += scene.script.calls[c].count;
+        }
+        if (scene.script.gathers.count != row->gathers ||
+                scene.script.call_count != row->calls ||
+                scene.script.scatters.count != row->scatters || called != row->called ||
+                (scene.script.slab_bytes > 0) != (row->gathers > 0) ||
+                scene.script.calls[0].input.in_slab != (row->gathers > 0)) {
+            fail_msg("%s: %zu packed, %zu calls of %zu, %zu unpacked", row->what,
+                    scene.script.gathers.count, scene.script.call_count, called,
+                    scene.script.scatters.count);
+        }
         script_fini(&scene.script);
     }
-}
-
-/* Memory of others is not touched, and a layout has no more padding on one rank. */
-UNIT_TEST(test_anything_else_is_packed)
-{
-    static const enum placing placings[] = { WIDE, SPACED, ANYWHERE };
-    struct scene scene;
-
-    for (size_t i = 0; i < sizeof placings / sizeof *placings; i++) {
-        scene_init(&scene, 2, placings[i], three);
-        write_script(&scene);
-        expect(&scene, 3, 1, 3);
-        script_fini(&scene.script);
-    }
-}
-
-/* Adjacent tensors are in one piece only where their sizes make a layout of that. */
-UNIT_TEST(test_whole_boundaries_need_no_padding)
-{
-    struct scene scene;
-
-    scene_init(&scene, 2, ADJACENT, (int64_t[]){ 64, 10, -1 });
-    write_script(&scene);
-    expect(&scene, 0, 1, 0);
-    script_fini(&scene.script);
-    scene_init(&scene, 2, ADJACENT, (int64_t[]){ 63, 10, -1 });
-    write_script(&scene);
-    expect(&scene, 2, 1, 2);
-    script_fini(&scene.script);
-}
-
-/* A run of a layout begins on a boundary, also an empty one, and none is packed for it. */
-UNIT_TEST(test_empty_runs)
-{
-    struct scene scene;
-
-    for (int first = 0; first < 3; first++) {
-        int64_t counts[] = { 10, 10, 10, -1 };
-
-        counts[first] = 0;
-        scene_init(&scene, 2, SIDE_BY_SIDE, counts);
-        write_script(&scene);
-        expect(&scene, 0, 1, 0);
-        script_fini(&scene.script);
-        scene_init(&scene, 2, ANYWHERE, counts);
-        write_script(&scene);
-        expect(&scene, 2, 1, 2);
-        script_fini(&scene.script);
-    }
-}
-
-/* Where one rank's tensors lie side by side and the other's do not, both call the same. */
-UNIT_TEST(test_ranks_may_differ)
-{
-    struct scene here;
-    struct scene there;
-
-    scene_init(&here, 2, SIDE_BY_SIDE, three);
-    scene_init(&there, 2, ANYWHERE, three);
-    here.batch.op = there.batch.op = TUTTI_AVERAGE;
-    write_script(&here);
-    write_script(&there);
-    expect(&here, 0, 1, 3); /* the average */
-    expect(&there, 3, 1, 3);
-    assert_int_equal(here.script.calls[0].count, there.script.calls[0].count);
-    script_fini(&here.script);
-    script_fini(&there.script);
-}
-
-/* Memory that is registered is packed, also what lies side by side. */
-UNIT_TEST(test_registered_is_packed)
-{
-    struct scene scene;
-
-    scene_init(&scene, 2, SIDE_BY_SIDE, three);
-    scene.view.registers = true;
-    write_script(&scene);
-    expect(&scene, 3, 1, 3);
-    assert_true(scene.script.calls[0].input.in_slab);
-    script_fini(&scene.script);
-}
-
-/* A large tensor is not copied for the sake of small ones. */
-UNIT_TEST(test_large_runs_stand_alone)
-{
-    struct scene scene;
-
-    scene_init(&scene, 2, ANYWHERE, (int64_t[]){ 3, LARGE, 3, -1 });
-    write_script(&scene);
-    expect(&scene, 0, 3, 0);
-    assert_int_equal(scene.script.calls[1].count, LARGE);
-    script_fini(&scene.script);
 }

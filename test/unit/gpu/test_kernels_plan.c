@@ -42,24 +42,6 @@ UNIT_TEST(test_parameters_have_the_sizes_that_drivers_take)
     assert_int_equal(sizeof(struct pack_piece), 32);
 }
 
-UNIT_TEST(test_pieces_begin_on_boundaries)
-{
-    struct pack_plan plan;
-
-    pack_plan_init(&plan, TUTTI_FLOAT16, TUTTI_FLOAT32);
-    assert_int_equal(pack_plan_add(&plan, 7, 1), TUTTI_OK);
-    assert_int_equal(pack_plan_add(&plan, 9, 0), TUTTI_OK);
-    assert_int_equal(pack_plan_add(&plan, 11, 32), TUTTI_OK);
-    assert_int_equal(pack_plan_add(&plan, 13, 33), TUTTI_OK);
-    assert_int_equal(plan.piece_count, 3);
-    assert_int_equal(plan.pieces[0].packed, 0);
-    assert_int_equal(plan.pieces[1].packed, 128);
-    assert_int_equal(plan.pieces[2].packed, 256);
-    assert_int_equal(plan.packed_bytes, 512);
-    assert_int_equal(plan.pieces[2].tensor, 13);
-    pack_plan_fini(&plan);
-}
-
 UNIT_TEST(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit)
 {
     const struct pack_work work = { .scale = 1, .divisor = 1 };
@@ -134,30 +116,6 @@ UNIT_TEST(test_kernel_and_arithmetic_follow_from_types_and_work)
     }
 }
 
-UNIT_TEST(test_types_on_the_wire)
-{
-    assert_int_equal(pack_wire_type(TUTTI_FLOAT16, TUTTI_SUM, true), TUTTI_FLOAT32);
-    assert_int_equal(pack_wire_type(TUTTI_FLOAT16, TUTTI_SUM, false), TUTTI_FLOAT16);
-    assert_int_equal(
-            pack_wire_type(TUTTI_BFLOAT16, TUTTI_AVERAGE, true), TUTTI_FLOAT32);
-    assert_int_equal(pack_wire_type(TUTTI_FLOAT32, TUTTI_AVERAGE, true), TUTTI_FLOAT32);
-    assert_int_equal(pack_wire_type(TUTTI_FLOAT64, TUTTI_SUM, true), TUTTI_FLOAT64);
-    assert_int_equal(pack_wire_type(TUTTI_INT8, TUTTI_AVERAGE, false), TUTTI_INT64);
-    assert_int_equal(pack_wire_type(TUTTI_UINT32, TUTTI_AVERAGE, false), TUTTI_UINT64);
-    assert_int_equal(pack_wire_type(TUTTI_INT8, TUTTI_SUM, false), TUTTI_INT8);
-    assert_int_equal(pack_wire_type(TUTTI_INT16, TUTTI_MIN, false), TUTTI_INT32);
-    assert_int_equal(pack_wire_type(TUTTI_UINT16, TUTTI_SUM, false), TUTTI_UINT32);
-    assert_int_equal(pack_wire_type(TUTTI_BOOL, TUTTI_MAX, false), TUTTI_UINT8);
-    for (int dtype = 0; dtype <= TUTTI_BOOL; dtype++) {
-        for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
-            const tutti_dtype wire =
-                    pack_wire_type((tutti_dtype)dtype, (tutti_reduce_op)op, true);
-
-            assert_true(pack_is_supported((tutti_dtype)dtype, wire));
-        }
-    }
-}
-
 UNIT_TEST(test_what_is_too_large_changes_nothing)
 {
     struct pack_plan plan = plan_of(1);
@@ -168,20 +126,6 @@ UNIT_TEST(test_what_is_too_large_changes_nothing)
     assert_int_equal(pack_plan_add_at(&plan, 0, 1, INT64_MAX), TUTTI_ERR_INVALID);
     assert_memory_equal(&plan, &before, sizeof plan);
     pack_plan_fini(&plan);
-}
-
-UNIT_TEST(test_every_kernel_has_a_name_of_its_own)
-{
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        assert_non_null(kernel_name(i));
-        for (int j = 0; j < i; j++) {
-            assert_string_not_equal(kernel_name(i), kernel_name(j));
-        }
-        assert_int_equal(
-                kernel_is_optional(i), strstr(kernel_name(i), "_large") != NULL);
-    }
-    assert_null(kernel_name(KERNEL_COUNT));
-    assert_null(kernel_name(-1));
 }
 
 /* A fatbin begins with this number. Without nvcc there is none, and no size. */
