@@ -7,43 +7,6 @@
 
 #include "test/gpu/rig.h"
 
-GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
-{
-    struct device_event *event = NULL;
-
-    gpusim_hold(f->stream);
-    ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &event));
-    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
-    gpusim_release(f->stream);
-    assert_passes(f->gpu, event);
-    ASSERT_OK(gpu_passed(f->gpu, event));
-    gpu_event_release(f->gpu, event);
-}
-
-GPU_TEST(test_a_stream_that_follows_waits)
-{
-    struct gpu *gpu = f->gpu;
-    struct device_event *first = NULL;
-    struct device_event *second = NULL;
-    struct device_event *third = NULL;
-    void *after = caller_stream();
-
-    gpusim_hold(f->stream);
-    ASSERT_OK(gpu_record_caller(gpu, f->stream, &first));
-    ASSERT_OK(gpu_follow(gpu, gpu->streams[GPU_PACK], first));
-    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_PACK], &second));
-    ASSERT_OK(gpu_follow_caller(gpu, after, second));
-    ASSERT_OK(gpu_record_caller(gpu, after, &third));
-    /* Events may go: the streams wait nevertheless. */
-    gpu_event_release(gpu, first);
-    gpu_event_release(gpu, second);
-    assert_int_equal(gpu_passed(gpu, third), TUTTI_AGAIN);
-    gpusim_release(f->stream);
-    assert_passes(gpu, third);
-    gpu_event_release(gpu, third);
-    assert_int_equal(cuStreamDestroy_v2(after), 0);
-}
-
 GPU_TEST(test_events_are_used_again)
 {
     struct device_event *events[3];
@@ -72,21 +35,6 @@ GPU_TEST(test_events_are_used_again)
     }
     assert_int_equal(gpusim_calls("cuEventCreate"), created);
     gpu_event_release(f->gpu, NULL);
-}
-
-GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
-{
-    struct device_event *event = NULL;
-
-    ASSERT_OK(gpu_event_new(f->gpu, &event));
-    ASSERT_OK(gpu_passed(f->gpu, event));
-    gpusim_hold(f->gpu->streams[GPU_COPY]);
-    ASSERT_OK(gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]));
-    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
-    gpusim_release(f->gpu->streams[GPU_COPY]);
-    ASSERT_OK(gpu_event_wait(f->gpu, event));
-    ASSERT_OK(gpu_passed(f->gpu, event));
-    gpu_event_release(f->gpu, event);
 }
 
 /* The caller's default streams, without any context of his on the thread. */

@@ -114,35 +114,13 @@ static void train(struct ends_rank *r)
     ends_unpin(r, pinned);
 }
 
-static void expect_route(struct ends_rank *r, bool is_staged)
+static void run_nccl(struct ends_rank *r)
 {
     tutti_stats stats = { .size = sizeof stats };
 
+    train(r);
     CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches > 0);
-    CHECK(stats.device_staged == (is_staged ? stats.device_batches : 0));
-}
-
-static void run_nccl(struct ends_rank *r)
-{
-    train(r);
-    expect_route(r, false);
-}
-
-static void run_staged(struct ends_rank *r)
-{
-    train(r);
-    expect_route(r, true);
-    CHECK(r->rank != 0 ||
-            ends_was_logged(
-                    r->job, "rank 0 has no NCCL: there is no NCCL: no-such.so: "));
-}
-
-static void run_shared(struct ends_rank *r)
-{
-    train(r);
-    expect_route(r, true);
-    CHECK(r->rank != 0 || ends_was_logged(r->job, "rank 0 and rank 1 share the GPU"));
+    CHECK(stats.device_batches > 0 && stats.device_staged == 0);
 }
 
 /* ------------------------------------------------------------------ several on a GPU */
@@ -168,8 +146,7 @@ static void be_on_nodes(struct ends_rank *r)
 static void run_nodes(struct ends_rank *r)
 {
     CHECK(tutti_node_count(r->t) == 2 && tutti_local_size(r->t) == r->size / 2);
-    train(r);
-    expect_route(r, false);
+    run_nccl(r);
 }
 
 /* --------------------------------------------------------------------------- refusals */
@@ -275,10 +252,7 @@ static void run_exited(struct ends_rank *r)
 
 static const struct part parts[] = {
     { { "nccl", run_nccl, "", TUTTI_OK, false }, NULL, true },
-    { { "staged", run_staged, "nccl_library=no-such.so", TUTTI_OK, false }, NULL,
-            true },
     { { "share", run_nccl, "gpu=0 gpu_share=true", TUTTI_OK, false }, share, true },
-    { { "shared", run_shared, "gpu=0", TUTTI_OK, false }, share, true },
     { { "nodes", run_nodes, "", TUTTI_OK, false }, be_on_nodes, true },
     { { "refused", run_refused, "gpu=0,9", TUTTI_OK, false }, NULL, false },
     { { "unconnected", run_unconnected, "gpu_timeout_s=1", TUTTI_OK, false }, NULL,
