@@ -83,157 +83,97 @@ UNIT_TEST(test_what_was_found_ends_in_a_failing_status)
 /* ---------------------------------------------------------------------------- kernels */
 
 enum {
-    TENSORS = 5,
-    ELEMENTS = 3000,
-    SLAB_BYTES = 1 << 20,
-    TABLE_BYTES = 4096
+    TENSORS = 3,
+    ELEMENTS = 3000
 };
 
-static const struct kernel_target target = { .sm_count = 2,
-    .parameter_bytes = KERNEL_LARGE_BYTES };
-
-/* A batch in device memory, and a stream for each of its steps. */
-struct bench {
-    void *module;
+/* A batch in device memory, packed on one stream; a tensor may lie anywhere. */
+static struct {
+    void *module, *produce, *pack;
     uint64_t tensors[TENSORS];
     uint64_t slab;
-    uint64_t table;
-    void *produce, *pack;
-    void *event;
     struct pack_plan plan;
-    uint64_t table_image[TABLE_BYTES / sizeof(uint64_t)];
-};
+} bench;
 
-static struct bench bench;
-
-static void bench_open(void)
+static int bench_open(void **state)
 {
+    (void)state;
     gpu_open(0);
-    memset(&bench, 0, sizeof bench);
     assert_int_equal(cuModuleLoadData(&bench.module, "any image will do"), 0);
     pack_plan_init(&bench.plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
     for (int i = 0; i < TENSORS; i++) {
         bench.tensors[i] = gpu_alloc(ELEMENTS * sizeof(float));
         assert_int_equal(
-                pack_plan_add(&bench.plan, bench.tensors[i], ELEMENTS - (uint64_t)i),
-                TUTTI_OK);
+                pack_plan_add(&bench.plan, bench.tensors[i], ELEMENTS), TUTTI_OK);
     }
-    bench.slab = gpu_alloc(SLAB_BYTES);
-    bench.table = gpu_alloc(TABLE_BYTES);
+    bench.slab = gpu_alloc(bench.plan.packed_bytes);
     bench.produce = gpu_stream();
     bench.pack = gpu_stream();
-    bench.event = gpu_event();
+    return 0;
 }
 
-static void bench_close(void)
+static int bench_close(void **state)
 {
-    assert_int_equal(cuCtxSynchronize(), 0);
-    for (int i = 0; i < TENSORS; i++) {
-        assert_int_equal(cuMemFree_v2(bench.tensors[i]), 0);
-    }
-    assert_int_equal(cuMemFree_v2(bench.slab), 0);
-    assert_int_equal(cuMemFree_v2(bench.table), 0);
-    assert_int_equal(cuEventDestroy_v2(bench.event), 0);
-    assert_int_equal(cuStreamDestroy_v2(bench.produce), 0);
-    assert_int_equal(cuStreamDestroy_v2(bench.pack), 0);
-    assert_int_equal(cuModuleUnload(bench.module), 0);
+    (void)state;
+    gpusim_reset(0);
     pack_plan_fini(&bench.plan);
     gpu_close(0);
+    return 0;
 }
 
-static void launch_kernel(struct kernel_launch launch, void *args, void *stream)
+#define BENCH_TEST(name) UNIT_TEST_WITH(name, bench_open, bench_close)
+
+static void launch_pack(enum pack_direction direction)
 {
-    void *parameters[] = { args };
+    static const struct kernel_target target = { .sm_count = 2,
+        .parameter_bytes = KERNEL_LARGE_BYTES };
+    union pack_args args;
+    void *parameters[] = { &args };
     void *function = NULL;
+    const struct pack_work work = {
+        .direction = direction, .packed = bench.slab, .scale = 0.5, .divisor = 1
+    };
+    const struct kernel_launch how = pack_launch(&bench.plan, &work, &target, &args);
 
     assert_int_equal(
-            cuModuleGetFunction(&function, bench.module, kernel_name(launch.kernel)),
-            0);
-    assert_int_equal(cuLaunchKernel(function, launch.grid, 1, 1, launch.threads, 1, 1,
-                             0, stream, parameters, NULL),
-            0);
-}
-
-static void launch_pack(enum pack_direction direction, bool has_table)
-{
-    static union pack_args args;
-    const struct pack_work work = { .direction = direction,
-        .packed = bench.slab,
-        .table = has_table ? bench.table : 0,
-        .scale = direction == PACK_GATHER ? 2 : 1,
-        .divisor = 1 };
-    const struct kernel_launch launch = pack_launch(&bench.plan, &work, &target, &args);
-
-    launch_kernel(launch, &args, bench.pack);
-    memset(&args, 0xff, sizeof args); /* parameters were copied */
-}
-
-static void upload_table(void *stream)
-{
-    assert_true(pack_table_bytes(&bench.plan) <= TABLE_BYTES);
-    pack_table_write(&bench.plan, bench.table_image);
-    assert_int_equal(cuMemcpyHtoDAsync_v2(bench.table, bench.table_image,
-                             pack_table_bytes(&bench.plan), stream),
+            cuModuleGetFunction(&function, bench.module, kernel_name(how.kernel)), 0);
+    assert_int_equal(cuLaunchKernel(function, how.grid, 1, 1, how.threads, 1, 1, 0,
+                             bench.pack, parameters, NULL),
             0);
 }
 
-/* A gradient on its stream. */
-static void produce(int tensor, unsigned char byte)
+/* What a launch reads and what it writes, each against a fill that nothing orders. */
+BENCH_TEST(test_every_range_of_a_launch_is_watched)
 {
-    assert_int_equal(cuMemsetD8Async(bench.tensors[tensor], byte,
-                             ELEMENTS * sizeof(float), bench.produce),
-            0);
-}
+    for (int way = PACK_GATHER; way <= PACK_SCATTER; way++) {
+        for (int i = 0; i <= TENSORS; i++) {
+            const uint64_t last = i < TENSORS
+                    ? bench.tensors[i] + ELEMENTS * sizeof(float) - 1
+                    : bench.slab + bench.plan.pieces[TENSORS - 1].packed;
+            char text[512];
 
-static void link_streams(void *before, void *after)
-{
-    assert_int_equal(cuEventRecord(bench.event, before), 0);
-    assert_int_equal(cuStreamWaitEvent(after, bench.event, 0), 0);
-}
-
-/* A tensor that is written while it is packed, and no event between: which one is found. */
-static void expect_race_of(int tensor, bool has_table)
-{
-    char text[512];
-
-    bench_open();
-    upload_table(bench.pack);
-    for (int i = 0; i < TENSORS; i++) {
-        if (i != tensor) {
-            produce(i, 0);
+            assert_int_equal(cuMemsetD8Async(last, 0, 1, bench.produce), 0);
+            launch_pack((enum pack_direction)way);
+            gpusim_settle();
+            assert_int_equal(gpusim_take_reports(text, sizeof text), 1);
+            assert_non_null(strstr(text, "tutti_f32_f32_"));
+            assert_int_equal(cuCtxSynchronize(), 0);
         }
     }
-    link_streams(bench.produce, bench.pack);
-    produce(tensor, 1);
-    launch_pack(PACK_GATHER, has_table);
-    gpusim_settle();
-    assert_int_equal(gpusim_take_reports(text, sizeof text), 1);
-    assert_non_null(strstr(text, "tutti_f32_f32_"));
-    bench_close();
 }
 
-UNIT_TEST(test_every_tensor_of_a_launch_is_watched)
+/* A piece that lies on another device: the launch fails, and with it the context. */
+BENCH_TEST(test_a_kernel_reaches_its_own_device_only)
 {
-    for (int i = 0; i < TENSORS; i++) {
-        expect_race_of(i, false);
-        expect_race_of(i, true);
-    }
-}
-
-UNIT_TEST(test_the_packed_buffer_is_watched)
-{
-    bench_open();
-    for (int i = 0; i < TENSORS; i++) {
-        produce(i, 0);
-    }
-    link_streams(bench.produce, bench.pack);
-    launch_pack(PACK_GATHER, false);
-    assert_int_equal(cuMemsetD8Async(bench.slab + bench.plan.pieces[TENSORS - 1].packed,
-                             0, 4, bench.produce),
-            0);
-    gpusim_settle();
-    assert_int_equal(gpusim_take_reports(NULL, 0), 1);
-    bench_close();
+    gpu_open(1);
+    bench.plan.pieces[2].tensor = gpu_alloc(ELEMENTS * sizeof(float));
+    gpu_open(0);
+    launch_pack(PACK_GATHER);
+    assert_int_equal(cuStreamSynchronize(bench.pack), 700);
+    assert_true(gpusim_take_reports(NULL, 0) > 0);
+    assert_int_equal(cuMemFree_v2(bench.slab), 700); /* it sticks */
+    gpu_close(1);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), 0);
 }
 
 /* ----------------------------------------------------------------------------- memory */
@@ -267,24 +207,6 @@ UNIT_TEST(test_misuse_of_memory_is_told)
     assert_int_equal(cuEventRecord(stream, NULL), 400);
     expect_report("an event was used that was destroyed or never made");
     gpu_close(0);
-}
-
-/* A piece that lies on another device: the launch fails, and with it the context. */
-UNIT_TEST(test_a_kernel_reaches_its_own_device_only)
-{
-    uint64_t there;
-
-    gpu_open(1);
-    there = gpu_alloc(ELEMENTS * sizeof(float));
-    bench_open();
-    bench.plan.pieces[2].tensor = there;
-    launch_pack(PACK_GATHER, false);
-    assert_int_equal(cuStreamSynchronize(bench.pack), 700);
-    assert_true(gpusim_take_reports(NULL, 0) > 0);
-    assert_int_equal(cuMemFree_v2(bench.slab), 700); /* it sticks */
-    gpusim_reset(0);
-    gpu_close(0);
-    gpu_close(1);
 }
 
 /* ---------------------------------------------------------------------------- capture */
