@@ -1,8 +1,6 @@
 /*
  * The exported functions: collectives, sends and receives.
  */
-#include <limits.h>
-#include <stddef.h>
 
 #include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
@@ -11,14 +9,6 @@
 #include "test/gpusim/nccl/reduce.h"
 
 /* ---- checks: what is wrong with a call, or NULL ---- */
-
-static const char *wrong_type(const struct call *call, nccl_op op)
-{
-    if (reduce_type_bytes(call->type) == 0) {
-        return "no such type";
-    }
-    return op > NCCL_MIN ? "no such reduction" : NULL;
-}
 
 static bool overlap(uint64_t a, size_t a_bytes, uint64_t b, size_t b_bytes)
 {
@@ -46,54 +36,48 @@ static bool is_in_place(nccl_comm comm, const struct call *call)
     return false;
 }
 
-static const char *wrong_memory(nccl_comm comm, const struct call *call)
+/* What is wrong with one side of a call; nothing with none. */
+static const char *wrong_side(nccl_comm comm, uint64_t start, size_t bytes)
 {
-    size_t input = call_input_bytes(comm, call);
-    size_t output = call_output_bytes(comm, call);
+    const int device = gpusim_pointer_device(start);
 
-    if ((input != 0 && call->input == 0) || (output != 0 && call->output == 0)) {
-        return "a NULL pointer";
+    if (bytes == 0) {
+        return NULL;
     }
-    if ((input != 0 && !gpusim_range_is_live(call->input, input)) ||
-            (output != 0 && !gpusim_range_is_live(call->output, output))) {
+    if (!gpusim_range_is_live(start, bytes)) {
         return "not (all) device memory";
     }
-    if ((input != 0 && gpusim_pointer_device(call->input) >= 0 &&
-                gpusim_pointer_device(call->input) != comm->device) ||
-            (output != 0 && gpusim_pointer_device(call->output) >= 0 &&
-                    gpusim_pointer_device(call->output) != comm->device)) {
-        return "memory of another device";
-    }
-    if (overlap(call->input, input, call->output, output) && !is_in_place(comm, call)) {
-        return "input and output overlap, and this is not in place";
-    }
-    return NULL;
+    return device >= 0 && device != comm->device ? "memory of another device" : NULL;
 }
 
-/* A reduction of -1 is none. */
-static const char *wrong_call(nccl_comm comm, struct call *call, nccl_op op)
+static const char *wrong_call(nccl_comm comm, const struct call *call)
 {
-    const char *wrong = wrong_type(call, op);
+    const size_t input = call_input_bytes(comm, call);
+    const size_t output = call_output_bytes(comm, call);
+    const char *wrong = wrong_side(comm, call->input, input);
 
-    call->fold = op;
-    if (wrong == NULL && (call->root < -1 || call->root >= comm->ranks)) {
-        wrong = "no such rank";
+    if (wrong == NULL) {
+        wrong = wrong_side(comm, call->output, output);
     }
     if (wrong == NULL && gpusim_stream_device(call->stream) != comm->device) {
         wrong = "a stream of another device";
     }
-    return wrong == NULL ? wrong_memory(comm, call) : wrong;
+    if (wrong == NULL && overlap(call->input, input, call->output, output) &&
+            !is_in_place(comm, call)) {
+        wrong = "input and output overlap, and this is not in place";
+    }
+    return wrong;
 }
 
 /* ---- the way of every call ---- */
 
-static nccl_result run(nccl_comm comm, struct call *call, nccl_op op)
+static nccl_result run(nccl_comm comm, struct call *call)
 {
-    const char *name = function_name(call->function);
-    const char *wrong = wrong_call(comm, call, op);
+    const char *wrong = wrong_call(comm, call);
 
     if (wrong != NULL) {
-        return comm_misuse(comm, name, wrong, NCCL_INVALID_ARGUMENT);
+        return comm_misuse(
+                comm, function_name(call->function), wrong, NCCL_INVALID_ARGUMENT);
     }
     if (call->count == 0 && !function_is_pair(call->function)) {
         return NCCL_SUCCESS;
@@ -102,114 +86,91 @@ static nccl_result run(nccl_comm comm, struct call *call, nccl_op op)
     return launch_call(comm, call);
 }
 
-static nccl_result enter_and_run(nccl_comm comm, struct call *call, nccl_op op)
+static nccl_result enter_and_run(nccl_comm comm, struct call call)
 {
-    nccl_result result = api_enter(comm, function_name(call->function));
+    nccl_result result = api_enter(comm, function_name(call.function));
 
     if (result == NCCL_SUCCESS) {
-        result = run(comm, call, op);
+        result = run(comm, &call);
         comm_leave(comm);
     }
     return api_failed(result);
 }
 
-static uint64_t address(const void *pointer)
+/* A call, of which some functions add a reduction or a rank. */
+static struct call call_of(enum function function, const void *input,
+        const void *output, size_t count, nccl_dtype type, cu_stream stream)
 {
-    return (uint64_t)(uintptr_t)pointer;
+    return (struct call){ .function = function,
+        .input = (uint64_t)(uintptr_t)input,
+        .output = (uint64_t)(uintptr_t)output,
+        .count = count,
+        .type = type,
+        .fold = -1,
+        .root = -1,
+        .stream = stream };
 }
 
 nccl_result ncclAllReduce(const void *input, void *output, size_t count,
         nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_ALL_REDUCE,
-        .input = address(input),
-        .output = address(output),
-        .count = count,
-        .type = dtype,
-        .root = -1,
-        .stream = stream };
+    struct call call =
+            call_of(FUNCTION_ALL_REDUCE, input, output, count, dtype, stream);
 
-    return enter_and_run(comm, &call, op < 0 ? INT_MAX : op);
+    call.fold = op;
+    return enter_and_run(comm, call);
 }
 
 nccl_result ncclReduce(const void *input, void *output, size_t count, nccl_dtype dtype,
         nccl_op op, int root, nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_REDUCE,
-        .input = address(input),
-        .output = address(output),
-        .count = count,
-        .type = dtype,
-        .root = root < 0 ? INT_MAX : root,
-        .stream = stream };
+    struct call call = call_of(FUNCTION_REDUCE, input, output, count, dtype, stream);
 
-    return enter_and_run(comm, &call, op < 0 ? INT_MAX : op);
+    call.fold = op;
+    call.root = root;
+    return enter_and_run(comm, call);
 }
 
 nccl_result ncclBroadcast(const void *input, void *output, size_t count,
         nccl_dtype dtype, int root, nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_BROADCAST,
-        .input = address(input),
-        .output = address(output),
-        .count = count,
-        .type = dtype,
-        .root = root < 0 ? INT_MAX : root,
-        .stream = stream };
+    struct call call = call_of(FUNCTION_BROADCAST, input, output, count, dtype, stream);
 
-    return enter_and_run(comm, &call, -1);
+    call.root = root;
+    return enter_and_run(comm, call);
 }
 
 nccl_result ncclAllGather(const void *input, void *output, size_t input_count,
         nccl_dtype dtype, nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_ALL_GATHER,
-        .input = address(input),
-        .output = address(output),
-        .count = input_count,
-        .type = dtype,
-        .root = -1,
-        .stream = stream };
-
-    return enter_and_run(comm, &call, -1);
+    return enter_and_run(comm,
+            call_of(FUNCTION_ALL_GATHER, input, output, input_count, dtype, stream));
 }
 
 nccl_result ncclReduceScatter(const void *input, void *output, size_t output_count,
         nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_REDUCE_SCATTER,
-        .input = address(input),
-        .output = address(output),
-        .count = output_count,
-        .type = dtype,
-        .root = -1,
-        .stream = stream };
+    struct call call = call_of(
+            FUNCTION_REDUCE_SCATTER, input, output, output_count, dtype, stream);
 
-    return enter_and_run(comm, &call, op < 0 ? INT_MAX : op);
+    call.fold = op;
+    return enter_and_run(comm, call);
 }
 
 nccl_result ncclSend(const void *input, size_t count, nccl_dtype dtype, int peer,
         nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_SEND,
-        .input = address(input),
-        .count = count,
-        .type = dtype,
-        .root = peer < 0 ? INT_MAX : peer,
-        .stream = stream };
+    struct call call = call_of(FUNCTION_SEND, input, NULL, count, dtype, stream);
 
-    return enter_and_run(comm, &call, -1);
+    call.root = peer;
+    return enter_and_run(comm, call);
 }
 
 nccl_result ncclRecv(void *output, size_t count, nccl_dtype dtype, int peer,
         nccl_comm comm, cu_stream stream)
 {
-    struct call call = { .function = FUNCTION_RECV,
-        .output = address(output),
-        .count = count,
-        .type = dtype,
-        .root = peer < 0 ? INT_MAX : peer,
-        .stream = stream };
+    struct call call = call_of(FUNCTION_RECV, NULL, output, count, dtype, stream);
 
-    return enter_and_run(comm, &call, -1);
+    call.root = peer;
+    return enter_and_run(comm, call);
 }

@@ -160,7 +160,6 @@ static nccl_result finish(nccl_comm comm)
                 comm, NCCL_REMOTE_ERROR, "rank %d has refused the communicator", rank);
     }
     segment_id_release(comm->segment.id);
-    comm_say(comm, "has launched nothing");
     (void)pthread_mutex_lock(&comm->lock);
     comm->life = COMM_LIVE;
     comm->maker = NULL;

@@ -112,10 +112,6 @@ nccl_result comm_error(nccl_comm comm, nccl_result result, const char *format, .
 /* The text for NULL: of this thread's last failure without a communicator. */
 const char *comm_last_error(nccl_comm comm);
 
-/* Says what this rank does, for the reports of others. */
-void comm_say(nccl_comm comm, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
-
 /* How long somebody has waited in one place. */
 struct patience {
     int64_t since; /* clock_ns() of the start; 0: not waited yet */
@@ -124,7 +120,7 @@ struct patience {
 
 /* Sleeps until the bell moves; true when it is time to report a hang, once. */
 bool comm_pause(nccl_comm comm, uint32_t seen, struct patience *patience);
-/* Reports a hang: `what` and what the ranks in `missing` (a bit for each) say they do. */
+/* Reports a hang: in `what`, and for which ranks (a bit for each). */
 void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing);
 /* Reports what nothing can go on after, and ends the process. */
 _Noreturn void comm_report_fatal(const char *format, ...)

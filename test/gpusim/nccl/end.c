@@ -77,7 +77,6 @@ static nccl_result meet(struct end_job *self)
 
     if (!self->has_met) {
         self->has_met = true;
-        comm_say(comm, "is in ncclCommDestroy");
         segment_meet(&comm->segment, &word);
     }
     arrive_check(comm, members & ~segment_missing(&comm->segment, members));
@@ -143,7 +142,6 @@ static nccl_result abort_step(struct job *job)
     if (comm->segment.shared != NULL &&
             atomic_exchange(&segment_rank(&comm->segment, comm->rank)->aborts, 1) ==
                     0) {
-        comm_say(comm, "is in ncclCommAbort");
         segment_ring_all(&comm->segment);
     }
     if (comm_flying(comm) != 0 ||

@@ -43,10 +43,9 @@ bool launch_pause(
         return false;
     }
     if (comm_pause(launch->comm, seen, &launch->patience)) {
-        (void)snprintf(what, sizeof what, "%s #%llu%s%s", function_name(call->function),
-                (unsigned long long)call->sequence,
-                launch->behind == NULL ? "" : ", waiting on its device behind ",
-                launch->behind == NULL ? "" : launch->behind);
+        (void)snprintf(what, sizeof what, "%s%s #%llu",
+                launch->is_queued ? "the queue of its device, with " : "",
+                function_name(call->function), (unsigned long long)call->sequence);
         comm_report_hang(launch->comm, what, missing);
     }
     return !leaves(launch);
@@ -122,8 +121,6 @@ static bool run_resident(struct launch *launch)
     if (!wait_turn(launch) || !resident_enter(&place, launch)) {
         return false;
     }
-    comm_say(launch->comm, "runs %s #%llu", function_name(launch->calls[0].function),
-            (unsigned long long)launch->calls[0].sequence);
     if (launch->async != NCCL_SUCCESS) {
         atomic_store(&launch->comm->async, launch->async);
         launch_stay(launch);
@@ -139,11 +136,7 @@ static int body(void *argument)
 {
     struct launch *launch = argument;
 
-    if (run_resident(launch)) {
-        comm_say(launch->comm, "has done %s #%llu and launched nothing since",
-                function_name(launch->calls[0].function),
-                (unsigned long long)launch->calls[0].sequence);
-    } else {
+    if (!run_resident(launch)) {
         poison(launch);
     }
     return 0;
@@ -165,7 +158,7 @@ static void dispose(void *argument)
     mem_free(launch);
 }
 
-/* Numbers the collectives and says what is launched. */
+/* Numbers the collectives. */
 static void number_calls(struct launch *launch)
 {
     uint32_t places = 0;
@@ -183,9 +176,6 @@ static void number_calls(struct launch *launch)
             call->places = places;
         }
     }
-    comm_say(launch->comm, "has launched %s #%llu, which has not come to run",
-            function_name(launch->calls[0].function),
-            (unsigned long long)launch->calls[0].sequence);
 }
 
 static void find_faults(struct launch_job *self)

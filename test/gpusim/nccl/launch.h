@@ -47,7 +47,7 @@ struct launch {
     size_t capacity;
     nccl_result async; /* a fault: the error that is told, or success        */
     struct patience patience;
-    const char *behind; /* what the device runs instead, or NULL */
+    bool is_queued; /* the device runs another one */
     unsigned char *buffer; /* SEGMENT_CHUNK_BYTES to compute in                  */
 };
 

@@ -3,8 +3,6 @@
  */
 #include "test/gpusim/nccl/resident.h"
 
-#include <stdio.h>
-
 #include "test/gpusim/gpusim.h"
 
 enum {
@@ -22,29 +20,22 @@ static struct resident **queue_of(const struct resident *place)
     return &queues.first[place->comm->device % DEVICES_MAX];
 }
 
-/* Whether a place is the first; who is, otherwise. */
-static bool is_resident(const struct resident *place, char *before, size_t capacity)
+static bool is_resident(const struct resident *place)
 {
     bool is_first;
 
     (void)pthread_mutex_lock(&queues.lock);
     is_first = *queue_of(place) == place;
-    (void)snprintf(before, capacity, "%s", (*queue_of(place))->what);
     (void)pthread_mutex_unlock(&queues.lock);
     return is_first;
 }
 
 bool resident_enter(struct resident *place, struct launch *launch)
 {
-    const struct call *call = &launch->calls[0];
     struct resident **link;
-    char before[sizeof place->what];
     uint32_t seen;
 
     *place = (struct resident){ .comm = launch->comm };
-    (void)snprintf(place->what, sizeof place->what, "%s #%llu of communicator %04llx",
-            function_name(call->function), (unsigned long long)call->sequence,
-            (unsigned long long)launch->comm->number);
     (void)pthread_mutex_lock(&queues.lock);
     for (link = queue_of(place); *link != NULL; link = &(*link)->next) {
     }
@@ -53,15 +44,11 @@ bool resident_enter(struct resident *place, struct launch *launch)
 
     for (;;) {
         seen = segment_bell(&launch->comm->segment);
-        if (is_resident(place, before, sizeof before)) {
-            launch->behind = NULL;
+        launch->is_queued = !is_resident(place);
+        if (!launch->is_queued) {
             return true;
         }
-        launch->behind = before;
-        comm_say(launch->comm, "has %s #%llu waiting on its device behind %s",
-                function_name(call->function), (unsigned long long)call->sequence,
-                before);
-        if (!launch_pause(launch, seen, call, 0)) {
+        if (!launch_pause(launch, seen, &launch->calls[0], 0)) {
             resident_leave(place);
             return false;
         }

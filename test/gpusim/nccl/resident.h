@@ -16,7 +16,6 @@
 struct resident {
     struct resident *next;
     nccl_comm comm;
-    char what[64]; /* for reports of those that wait */
 };
 
 /* Waits for a place; false when the kernel has to leave, and then has none. */

@@ -71,7 +71,6 @@ struct segment_rank {
     struct segment_facts facts[2]; /* of the current step and of the one before it */
     _Atomic uint64_t meetings; /* of hosts that it has come to                   */
     struct segment_word words[2]; /* of the current meeting and of the one before */
-    char doing[SEGMENT_TEXT_BYTES]; /* for reports of others; may be torn           */
 };
 
 /* Pieces of messages from one rank to another. */
