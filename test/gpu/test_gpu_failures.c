@@ -613,6 +613,7 @@ static void expect_staged(struct ends_rank *r, const char *words)
     ends_whole_sum(r, "x");
     CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
     CHECK(stats.device_batches == 1 && stats.device_staged == 1);
+    CHECK(gpusim_pageable_copies() == 0);
     CHECK(ends_was_logged(r->job,
             "tensors in device memory are copied to host memory, reduced there and "
             "copied back: "));

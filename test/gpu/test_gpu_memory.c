@@ -133,26 +133,6 @@ GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
     }
 }
 
-/* Nothing is freed before the GPU is closed: that waits for all that is on the device. */
-GPU_TEST(test_the_driver_frees_nothing_while_the_gpu_is_open)
-{
-    const long frees = gpusim_calls("cuMemFree_v2");
-    void *pieces[64];
-
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 64; i++) {
-            pieces[i] = take(f->gpu, 64 * KIB);
-        }
-        for (int i = 0; i < 64; i++) {
-            gpu_memory_give_back(f->gpu, pieces[i]);
-        }
-        gpusim_settle();
-    }
-    assert_int_equal(gpusim_calls("cuMemFree_v2"), frees);
-    /* The device has what one round needs, and not three. */
-    assert_true(gpusim_live().device_bytes - f->before.device_bytes <= 16 * MIB);
-}
-
 static const struct gpu_stretch *stretch_of(const struct fixture *f, const void *memory)
 {
     const struct stretch *found = memory_find_locked(f->gpu->memory, address(memory));
@@ -336,46 +316,6 @@ GPU_TEST(test_memory_of_others_is_refused)
 }
 
 /* ------------------------------------------------------------------------- slabs */
-
-GPU_TEST(test_slabs_are_used_again_and_streams_wait_for_them)
-{
-    struct gpu *gpu = f->gpu;
-    cu_stream stream = gpu->streams[GPU_UNPACK];
-    struct gpu_slab *slabs[4];
-    struct gpu_slab *fifth;
-    struct device_event *events[4] = { NULL };
-    struct device_event *after = NULL;
-    long allocations;
-
-    gpusim_hold(stream);
-    for (int i = 0; i < 4; i++) {
-        slabs[i] = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]);
-        assert_non_null(slabs[i]);
-        assert_true(slabs[i]->bytes >= gpu->slab_bytes);
-        assert_int_equal(slabs[i]->memory % 256, 0);
-        assert_int_equal(cuMemsetD8Async(slabs[i]->memory, 1, 16, stream), 0);
-        ASSERT_OK(gpu_record(gpu, stream, &events[i]));
-        gpu_slab_give(gpu, slabs[i], events[i]);
-        gpu_event_release(gpu, events[i]);
-    }
-    allocations = gpusim_calls("cuMemAlloc_v2");
-    fifth = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]); /* does not wait */
-    assert_ptr_equal(fifth, slabs[0]); /* the one that was given back first */
-    assert_int_equal(/* a race, unless this waits */
-            cuMemsetD8Async(fifth->memory, 2, 16, gpu->streams[GPU_PACK]), 0);
-    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_PACK], &after));
-    assert_int_equal(gpu_passed(gpu, after), TUTTI_AGAIN); /* but the stream does */
-    gpusim_release(stream);
-    assert_passes(gpu, after);
-    gpu_event_release(gpu, after);
-    gpu_slab_give(gpu, fifth, NULL);
-    for (int i = 0; i < 20; i++) {
-        struct gpu_slab *slab = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]);
-
-        gpu_slab_give(gpu, slab, NULL);
-    }
-    assert_int_equal(gpusim_calls("cuMemAlloc_v2"), allocations);
-}
 
 GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 {

@@ -150,7 +150,6 @@ static void run_one_stream(struct ends_rank *r)
 {
     const struct lanes lanes = lanes_of(r->stream, r->stream);
 
-    gpusim_slow(r->stream, 300 * (r->rank + 1));
     train(r, &lanes);
 }
 
@@ -190,7 +189,6 @@ static void run_two_streams(struct ends_rank *r)
     CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
     lanes = lanes_of(r->stream, other);
     CHECK(cuEventCreate(&lanes.event, 2) == CUDA_SUCCESS);
-    gpusim_slow(r->rank % 2 == 0 ? other : r->stream, 500);
     train(r, &lanes);
     CHECK(cuEventDestroy_v2(lanes.event) == CUDA_SUCCESS);
     CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
@@ -221,7 +219,6 @@ static void run_host_wait(struct ends_rank *r)
     float *memory = ends_alloc(r, COUNT);
     float host[COUNT];
 
-    gpusim_slow(r->stream, 500);
     for (int step = 0; step < STEPS; step++) {
         tutti_request request;
 
@@ -269,7 +266,6 @@ static void run_callbacks(struct ends_rank *r)
     called.memory = memory;
     options.callback = on_done;
     options.user = &called;
-    gpusim_slow(r->stream, 500);
     for (int step = 0; step < STEPS; step++) {
         atomic_store(&called.status, TUTTI_AGAIN);
         ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
@@ -289,7 +285,6 @@ static void run_free_at_once(struct ends_rank *r)
 {
     float *pinned = ends_pinned(r, (int64_t)STEPS * COUNT);
 
-    gpusim_slow(r->stream, 300);
     for (int step = 0; step < STEPS; step++) {
         void *input = NULL;
         void *output = NULL;

@@ -1,8 +1,6 @@
 /*
- * Faults that a test asks for, and the count of every call.
- *
- * GPUSIM_FAIL="cuMemAlloc_v2:3:2,kernel:1:700" makes the third allocation fail for want of
- * memory and the first kernel end with an illegal address.
+ * Faults that a test asks for, and the count of every call. GPUSIM_FAIL="cuMemAlloc_v2:3:2" makes
+ * the third allocation fail for want of memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +14,7 @@ enum {
     NAME_BYTES = 64
 };
 
-/* A function of either library; "kernel": a kernel that starts. */
+/* A function of either library. */
 struct function {
     char name[NAME_BYTES];
     const char *text; /* of the last caller: mostly the same literal */

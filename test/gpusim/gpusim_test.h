@@ -40,15 +40,10 @@ GPUSIM_API uint64_t gpusim_pending(void *stream);
 
 /* ---- faults ---- */
 
-/*
- * The nth call from now (1: the next one) of the function returns `error`; "kernel": the nth
- * kernel that starts ends with a sticky error.
- */
+/* The nth call from now (1: the next one) of the function returns `error`; one at a time. */
 GPUSIM_API void gpusim_fail(const char *function, long nth, int error);
 /* Device memory that can be had from now on; SIZE_MAX: all of the device's. */
 GPUSIM_API void gpusim_limit_memory(int device, size_t bytes);
-/* Every operation of the stream takes this much longer. */
-GPUSIM_API void gpusim_slow(void *stream, long microseconds);
 /* Forgets all faults. */
 GPUSIM_API void gpusim_fail_nothing(void);
 

@@ -247,7 +247,6 @@ struct stream {
     uint64_t submitted, done;
     struct clock clock;
     uint32_t actor; /* as in the name; seeds the delays */
-    long slow_us;
     struct capture *capture; /* NULL: not captured */
     int holds;
     bool has_thread;

@@ -86,18 +86,6 @@ uint64_t gpusim_pending(void *stream)
     return pending;
 }
 
-void gpusim_slow(void *stream, long microseconds)
-{
-    struct stream *found;
-
-    pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
-    if (found != NULL) {
-        found->slow_us = microseconds;
-    }
-    pthread_mutex_unlock(&sim.lock);
-}
-
 long gpusim_pageable_copies(void)
 {
     long copies;

@@ -60,14 +60,11 @@ static void nap(long microseconds)
 
 static long op_delay(const struct stream *stream, const struct op *op)
 {
-    long most = sim.delay_us;
-    uint64_t draw;
-
-    if (most <= 0 || op->kind == OP_EMPTY) {
-        return stream->slow_us;
+    if (sim.delay_us <= 0 || op->kind == OP_EMPTY) {
+        return 0;
     }
-    draw = gpusim_seeded(stream->actor, op->sequence);
-    return stream->slow_us + (long)(draw % (uint64_t)(most + 1));
+    return (long)(gpusim_seeded(stream->actor, op->sequence) %
+            (uint64_t)(sim.delay_us + 1));
 }
 
 /* Without the lock: the table of a kernel lies in device memory. */
@@ -118,10 +115,7 @@ static int op_run(struct stream *stream, struct op *op)
     if (stream_skips(stream)) {
         return CUDA_SUCCESS;
     }
-    result = op->kind == OP_KERNEL ? fault_call("kernel") : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS) {
-        result = access_by_op(stream, op);
-    }
+    result = access_by_op(stream, op);
     if (result != CUDA_SUCCESS) {
         return result;
     }
