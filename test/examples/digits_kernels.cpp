@@ -93,7 +93,7 @@ void update_ranges(const update_view &v, gpusim_accesses *a)
 
 template <class View> const View &view_of(const gpusim_launch *launch)
 {
-    return *static_cast<const View *>(launch->parameters[0]);
+    return *static_cast<const View *>(launch->parameter);
 }
 
 template <class View, void (*RANGES)(const View &, gpusim_accesses *)>
@@ -108,19 +108,15 @@ template <class View, void (*BODY_OF)(const View &, int),
 void run(const gpusim_launch *launch)
 {
     const View view = view_of<View>(launch);
-    const int threads = (int)(launch->grid[0] * launch->block[0]);
+    const int threads = (int)(launch->blocks * launch->threads);
 
     for (int item = 0; item < threads && item < ITEMS(&view); item++) {
         BODY_OF(view, item);
     }
 }
 
-const size_t layer_view_bytes = sizeof(layer_view);
-const size_t loss_view_bytes = sizeof(loss_view);
-const size_t update_view_bytes = sizeof(update_view);
-
 #define KERNEL(name, view) \
-    { "digits_" #name, &view##_bytes, 1, list_ranges<view, name##_ranges>, \
+    { "digits_" #name, sizeof(view), list_ranges<view, name##_ranges>, \
         run<view, name##_body, name##_items>, KERNEL_BLOCK },
 const gpusim_kernel kernels[] = { DIGITS_KERNELS(KERNEL) };
 

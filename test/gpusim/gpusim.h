@@ -102,29 +102,26 @@ GPUSIM_API void gpusim_report(const char *format, ...)
 
 /* ---- kernels ---- */
 
-/* A launch, with its own copy of the parameters. */
+/* A launch, with its own copy of the parameter. */
 struct gpusim_launch {
-    unsigned grid[3]; /* blocks per dimension            */
-    unsigned block[3]; /* threads per block and dimension */
-    unsigned shared; /* bytes of dynamic shared memory  */
-    void **parameters; /* as kernelParams, of copies      */
+    unsigned blocks;
+    unsigned threads; /* of a block */
+    const void *parameter;
 };
 
 struct gpusim_accesses; /* ranges of one launch */
 
-/* A kernel compiled for the host. */
+/* A kernel compiled for the host, with one parameter. */
 struct gpusim_kernel {
     const char *name;
-    const size_t
-            *parameter_bytes; /* sizes of the parameters, which are copied at launch */
-    size_t parameter_count;
+    size_t parameter_bytes;
     /* Names what the launch reads and writes (gpusim_reads(), gpusim_writes()). Called when
      * the launch starts: tables in device memory are read through gpusim_at(). */
     void (*ranges)(
             const struct gpusim_launch *launch, struct gpusim_accesses *accesses);
     /* The whole grid. Device pointers may be followed as they are. */
     void (*body)(const struct gpusim_launch *launch);
-    unsigned max_threads; /* per block; 0: 1024                   */
+    unsigned max_threads; /* per block */
 };
 
 GPUSIM_API void gpusim_reads(
@@ -135,8 +132,8 @@ GPUSIM_API void gpusim_writes(
 /* Adds a kernel, which must live for ever; it replaces one of the same name. */
 GPUSIM_API void gpusim_kernel_register(const struct gpusim_kernel *kernel);
 
-/* The product's kernels (kernels.c, part of libgpusim_cuda.so once it exists). */
-const struct gpusim_kernel *gpusim_kernel_table(size_t *count) __attribute__((weak));
+/* The product's kernels (kernels.c). */
+const struct gpusim_kernel *gpusim_kernel_table(size_t *count);
 
 #ifdef __cplusplus
 }

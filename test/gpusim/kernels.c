@@ -20,7 +20,7 @@ static const struct pack_piece *pieces_of(const struct pack_header *header)
 static void pack_ranges(
         const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
 {
-    const struct pack_header *header = launch->parameters[0];
+    const struct pack_header *header = launch->parameter;
     const struct pack_piece *pieces = pieces_of(header);
 
     if (header->pieces != 0) {
@@ -45,9 +45,9 @@ static void pack_ranges(
 static void rival_ranges(
         const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
 {
-    const struct rival_args *args = launch->parameters[0];
+    const struct rival_args *args = launch->parameter;
 
-    for (unsigned i = 0; i < launch->grid[0] / RIVAL_BLOCKS; i++) {
+    for (unsigned i = 0; i < launch->blocks / RIVAL_BLOCKS; i++) {
         gpusim_reads(accesses, args->copies[i].from, args->copies[i].bytes);
         gpusim_writes(accesses, args->copies[i].to, args->copies[i].bytes);
     }
@@ -55,12 +55,12 @@ static void rival_ranges(
 
 static void rival_launch(const struct gpusim_launch *launch)
 {
-    rival_body(launch->parameters[0], launch->grid[0], launch->block[0]);
+    rival_body(launch->parameter, launch->blocks, launch->threads);
 }
 
 static void launch_body(int kernel, const struct gpusim_launch *launch)
 {
-    kernel_body_of(kernel)(launch->parameters[0], launch->grid[0], launch->block[0]);
+    kernel_body_of(kernel)(launch->parameter, launch->blocks, launch->threads);
 }
 
 /* A body knows its number. */
@@ -75,23 +75,18 @@ static void launch_body(int kernel, const struct gpusim_launch *launch)
     PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_TABLE, name##_table)
 PACK_FAMILY_MAP(PACK_BODIES)
 
-static const size_t small_bytes = sizeof(struct pack_small);
-static const size_t large_bytes = sizeof(struct pack_large);
-static const size_t table_bytes = sizeof(struct pack_table);
-static const size_t rival_bytes = sizeof(struct rival_args);
-
 /* clang-format off */
 #define KERNEL(kernel, bytes, ranges_of) \
-    { .name = "tutti_" #kernel, .parameter_bytes = &(bytes), .parameter_count = 1, \
+    { .name = "tutti_" #kernel, .parameter_bytes = (bytes), \
       .ranges = (ranges_of), .body = kernel##_body, .max_threads = KERNEL_THREADS },
 #define PACK_KERNELS(symbol, name) \
-    KERNEL(name##_small, small_bytes, pack_ranges) \
-    KERNEL(name##_large, large_bytes, pack_ranges) \
-    KERNEL(name##_table, table_bytes, pack_ranges)
+    KERNEL(name##_small, sizeof(struct pack_small), pack_ranges) \
+    KERNEL(name##_large, sizeof(struct pack_large), pack_ranges) \
+    KERNEL(name##_table, sizeof(struct pack_table), pack_ranges)
 
 static const struct gpusim_kernel kernels[] = {
     PACK_FAMILY_MAP(PACK_KERNELS)
-    { .name = "tutti_rival_blocks", .parameter_bytes = &rival_bytes, .parameter_count = 1,
+    { .name = "tutti_rival_blocks", .parameter_bytes = sizeof(struct rival_args),
       .ranges = rival_ranges, .body = rival_launch, .max_threads = RIVAL_THREADS },
 };
 /* clang-format on */

@@ -9,10 +9,8 @@
 
 enum {
     KERNELS_MAX = 256,
-    THREADS_MAX = 1024,
     SM_THREADS = 2048, /* that a multiprocessor holds */
-    PARAMETER_BYTES_MAX = 32764,
-    PARAMETER_ALIGNMENT = 16
+    PARAMETER_BYTES_MAX = 32764
 };
 
 /* A module of one context, or a library (context NULL). */
@@ -34,43 +32,25 @@ struct function {
 struct launch {
     const struct gpusim_kernel *kernel;
     struct gpusim_launch launch;
-    void *bytes; /* the parameters, copied */
+    _Alignas(16) char parameter[];
 };
 
 static struct {
     const struct gpusim_kernel *kernels[KERNELS_MAX];
     size_t kernel_count;
     struct module *modules;
-    bool has_product; /* kernels.c was asked for its table */
 } known;
-
-static void kernel_add(const struct gpusim_kernel *kernel)
-{
-    size_t place = 0;
-
-    while (place < known.kernel_count &&
-            strcmp(known.kernels[place]->name, kernel->name) != 0) {
-        place++;
-    }
-    if (place == KERNELS_MAX) {
-        gpusim_report("more than %d kernels are registered", KERNELS_MAX);
-        return;
-    }
-    known.kernels[place] = kernel;
-    known.kernel_count += place == known.kernel_count ? 1 : 0;
-}
 
 static const struct gpusim_kernel *kernel_find(const char *name)
 {
-    if (!known.has_product && gpusim_kernel_table != NULL) {
-        size_t count = 0;
-        const struct gpusim_kernel *table = gpusim_kernel_table(&count);
+    size_t count = 0;
+    const struct gpusim_kernel *product = gpusim_kernel_table(&count);
 
-        for (size_t i = 0; i < count; i++) {
-            kernel_add(&table[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(product[i].name, name) == 0) {
+            return &product[i];
         }
     }
-    known.has_product = true;
     for (size_t i = 0; i < known.kernel_count; i++) {
         if (strcmp(known.kernels[i]->name, name) == 0) {
             return known.kernels[i];
@@ -82,8 +62,11 @@ static const struct gpusim_kernel *kernel_find(const char *name)
 void gpusim_kernel_register(const struct gpusim_kernel *kernel)
 {
     pthread_mutex_lock(&sim.lock);
-    (void)kernel_find(kernel->name); /* the product's first, which this may replace */
-    kernel_add(kernel);
+    if (known.kernel_count == KERNELS_MAX) {
+        gpusim_report("more than %d kernels are registered", KERNELS_MAX);
+    } else {
+        known.kernels[known.kernel_count++] = kernel;
+    }
     pthread_mutex_unlock(&sim.lock);
 }
 
@@ -270,12 +253,6 @@ static int function_enter(const char *call, void *handle, struct function **func
     return result;
 }
 
-static unsigned function_threads(const struct function *function)
-{
-    return function->kernel->max_threads == 0 ? THREADS_MAX
-                                              : function->kernel->max_threads;
-}
-
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(
         int *blocks, void *function, int threads, size_t shared_bytes)
 {
@@ -285,8 +262,8 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(
 
     (void)shared_bytes;
     if (result == CUDA_SUCCESS) {
-        *blocks =
-                (unsigned)threads <= function_threads(found) ? SM_THREADS / threads : 0;
+        *blocks = (unsigned)threads <= found->kernel->max_threads ? SM_THREADS / threads
+                                                                  : 0;
     }
     return sim_leave(result);
 }
@@ -308,79 +285,31 @@ static void launch_ranges(void *argument, struct gpusim_accesses *accesses)
     launch->kernel->ranges(&launch->launch, accesses);
 }
 
-static void launch_dispose(void *argument)
-{
-    struct launch *launch = argument;
-
-    free(launch->bytes);
-    free(launch->launch.parameters);
-    free(launch);
-}
-
-static size_t parameter_space(const struct gpusim_kernel *kernel, size_t index)
-{
-    return (kernel->parameter_bytes[index] + PARAMETER_ALIGNMENT - 1) /
-            PARAMETER_ALIGNMENT * PARAMETER_ALIGNMENT;
-}
-
-static struct launch *launch_new(const struct function *function,
-        const struct gpusim_launch *asked, void **parameters)
+static int launch_submit(const struct function *function, struct stream *stream,
+        unsigned blocks, unsigned threads, const void *parameter)
 {
     const struct gpusim_kernel *kernel = function->kernel;
-    struct launch *launch = calloc(1, sizeof *launch);
-    size_t bytes = PARAMETER_ALIGNMENT;
-    char *at;
-
-    for (size_t i = 0; i < kernel->parameter_count; i++) {
-        bytes += parameter_space(kernel, i);
-    }
-    launch->kernel = kernel;
-    launch->launch = *asked;
-    launch->bytes = aligned_alloc(PARAMETER_ALIGNMENT, bytes);
-    launch->launch.parameters =
-            calloc(kernel->parameter_count + 1, sizeof *launch->launch.parameters);
-    at = launch->bytes;
-    for (size_t i = 0; i < kernel->parameter_count; i++) {
-        memcpy(at, parameters[i], kernel->parameter_bytes[i]);
-        launch->launch.parameters[i] = at;
-        at += parameter_space(kernel, i);
-    }
-    return launch;
-}
-
-static int launch_check(
-        const struct function *function, const struct gpusim_launch *launch)
-{
-    size_t threads = (size_t)launch->block[0] * launch->block[1] * launch->block[2];
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < function->kernel->parameter_count; i++) {
-        bytes += function->kernel->parameter_bytes[i];
-    }
-    return launch->grid[0] == 0 || launch->grid[0] > INT32_MAX || threads == 0 ||
-                    threads > function_threads(function) || bytes > PARAMETER_BYTES_MAX
-            ? CUDA_INVALID_VALUE
-            : CUDA_SUCCESS;
-}
-
-static int launch_submit(const struct function *function, struct stream *stream,
-        const struct gpusim_launch *asked, void **parameters)
-{
-    int result = launch_check(function, asked);
+    struct launch *launch;
     struct op *op;
 
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (blocks == 0 || blocks > INT32_MAX || threads == 0 ||
+            threads > kernel->max_threads ||
+            kernel->parameter_bytes > PARAMETER_BYTES_MAX) {
+        return CUDA_INVALID_VALUE;
     }
     if (function->module->context != NULL &&
             function->module->context != stream->context) {
         return CUDA_INVALID_HANDLE;
     }
-    op = op_new(function->kernel->name, OP_KERNEL);
-    op->argument = launch_new(function, asked, parameters);
+    launch = malloc(sizeof *launch + kernel->parameter_bytes);
+    *launch = (struct launch){ .kernel = kernel,
+        .launch = { blocks, threads, launch->parameter } };
+    memcpy(launch->parameter, parameter, kernel->parameter_bytes);
+    op = op_new(kernel->name, OP_KERNEL);
+    op->argument = launch;
     op->body = launch_body;
-    op->ranges = function->kernel->ranges == NULL ? NULL : launch_ranges;
-    op->dispose = launch_dispose;
+    op->ranges = launch_ranges;
+    op->dispose = free;
     return stream_submit(stream, op);
 }
 
@@ -388,21 +317,21 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
         void *stream, void **parameters, void **extra)
 {
-    struct gpusim_launch asked = {
-        .grid = { grid_x, grid_y, grid_z },
-        .block = { block_x, block_y, block_z },
-        .shared = shared,
-    };
     struct stream *found_stream;
     struct function *found;
     int result = function_enter("cuLaunchKernel", function, &found);
 
     (void)extra;
+    if (result == CUDA_SUCCESS &&
+            (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 ||
+                    shared != 0)) {
+        result = CUDA_NOT_SUPPORTED;
+    }
     if (result == CUDA_SUCCESS) {
         result = stream_find(stream, &found_stream);
     }
     if (result == CUDA_SUCCESS) {
-        result = launch_submit(found, found_stream, &asked, parameters);
+        result = launch_submit(found, found_stream, grid_x, block_x, parameters[0]);
     }
     return sim_leave(result);
 }
