@@ -6,10 +6,9 @@
  * several runs one behind the other, and is the median of the samples. Runs go round over so many batches
  * that no run finds its data in a cache. The percentage is of a plain copy of 1 GiB in the same run.
  *
- * With --check nothing is measured: every way runs once on small tensors, and all must write the same
- * (device_kernels compares the kernels with the host's). That is all that makes sense over the simulator.
+ * With --check nothing is measured: every way to pack runs once on small tensors, and all must write
+ * the same (device_kernels compares the kernels with the host's). That is all that makes sense over the simulator.
  */
-#include <dlfcn.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +31,6 @@
 #define PLAIN_BYTES ((size_t)1 << 30)
 /* Written before each sample, so that the GPU is busy while the runs are launched. */
 #define BUSY_BYTES ((size_t)512 << 20)
-/* More entries of cuMemcpyBatchAsync() have been seen to hang. */
-#define BATCH_COPIES_MAX 4096
 /* As far apart as allocations of the CUDA driver. */
 #define TENSOR_ALIGNMENT 256
 /* Unpacking divides by so many ranks. */
@@ -41,17 +38,6 @@
 /* Most tensors, and elements of each, with --check. */
 #define CHECK_TENSORS 1100
 #define CHECK_ELEMENTS 20000
-
-/** cuMemcpyBatchAsync of CUDA 13 (its second version); attributes as in cuda.h. */
-struct copy_attributes {
-    int source_order; /* 1: in the order of the stream */
-    int source_place[2]; /* type and number; zeros: none */
-    int target_place[2]; /* likewise */
-    unsigned flags;
-};
-typedef cu_result (*copy_batch_fn)(cu_pointer *to, cu_pointer *from, size_t *bytes,
-        size_t count, struct copy_attributes *attributes, size_t *attribute_starts,
-        size_t attribute_count, cu_stream stream);
 
 /** A case: its tensors, as bytes or as the workload of a network. */
 struct pack_case {
@@ -91,7 +77,6 @@ struct bench {
     struct kernel_target target;
     cu_function kernels[KERNEL_COUNT]; /* NULL: the image lacks it (large) */
     cu_function rival; /* rival.h */
-    copy_batch_fn copy_batch; /* NULL: the driver has none, or an older one */
     cu_event begin, end; /* with times */
     void *busy; /* memory to write while runs are launched */
     double peak; /* a plain copy, in 10^9 bytes per second */
@@ -266,30 +251,6 @@ static void run_rival(const struct bench *bench, const struct batch *batch)
     }
 }
 
-static void run_batch(const struct bench *bench, const struct batch *batch)
-{
-    static cu_pointer to[BATCH_COPIES_MAX], from[BATCH_COPIES_MAX];
-    static size_t bytes[BATCH_COPIES_MAX];
-    struct copy_attributes attributes = { .source_order = 1 };
-    size_t start = 0;
-    size_t some = 0;
-
-    for (size_t i = 0; i < batch->plan.piece_count; i++) {
-        const struct rival_copy copy = copy_of(batch, i);
-
-        to[some] = copy.to;
-        from[some] = copy.from;
-        bytes[some++] = copy.bytes;
-        if (some == BATCH_COPIES_MAX || i + 1 == batch->plan.piece_count) {
-            device_must(&bench->rig,
-                    bench->copy_batch(to, from, bytes, some, &attributes, &start, 1,
-                            bench->rig.stream),
-                    "copy a batch");
-            some = 0;
-        }
-    }
-}
-
 /** A way to do it, once. */
 static const struct way {
     const char *text;
@@ -301,16 +262,13 @@ static const struct way {
     { "tutti, unpack and average", false, run_unpack },
     { "loop of cuMemcpyDtoDAsync", true, run_loop },
     { "8 blocks for each tensor", true, run_rival },
-    { "cuMemcpyBatchAsync", true, run_batch },
 };
 
 #define WAYS (sizeof ways / sizeof ways[0])
 
-static bool applies(
-        const struct way *way, const struct bench *bench, const struct kind *kind)
+static bool applies(const struct way *way, const struct kind *kind)
 {
-    return (!way->copies_only || kind->tensor == kind->packed) &&
-            (way->run != run_batch || bench->copy_batch != NULL);
+    return !way->copies_only || kind->tensor == kind->packed;
 }
 
 /* -------------------------------------------------------------------------- times */
@@ -386,7 +344,7 @@ static void measure_case(
         double seconds;
         double speed;
 
-        if (!applies(&ways[i], bench, kind)) {
+        if (!applies(&ways[i], kind)) {
             continue;
         }
         seconds = measure(bench, &ways[i], batches, count);
@@ -403,15 +361,7 @@ static void measure_case(
 
 /* ------------------------------------------------------------------------- checks */
 
-static void spoil(const struct bench *bench, void *memory, size_t bytes)
-{
-    device_must(&bench->rig,
-            bench->rig.cuda.memset_d8_async(
-                    device_address(memory), 0xff, bytes, bench->rig.stream),
-            "fill device memory");
-}
-
-/* Multiples of 1/4 up to 64: exact in both types, also divided by 8. */
+/* Multiples of 1/4 up to 64: exact in both types. */
 static void fill_tensors(const struct bench *bench, const struct batch *batch)
 {
     const bool is_half = batch->kind->tensor == TUTTI_BFLOAT16;
@@ -434,29 +384,18 @@ static void fill_tensors(const struct bench *bench, const struct batch *batch)
     free(memory);
 }
 
-/* Packs in some way, and unpacks and packs again where that is the way; what is packed then. */
 static void pack_by(const struct bench *bench, const struct batch *batch,
         const struct way *way, unsigned char *packed)
 {
-    if (way->run == run_unpack) {
-        spoil(bench, batch->tensors, batch->tensor_bytes);
-        run_unpack(bench, batch);
-    }
-    spoil(bench, batch->packed, batch->plan.packed_bytes);
-    if (way->run == run_unpack) {
-        launch_work(bench, batch,
-                (struct pack_work){ .direction = PACK_GATHER,
-                        .table = device_address(batch->table),
-                        .scale = RANKS,
-                        .divisor = 1 });
-        fill_tensors(bench, batch);
-    } else {
-        way->run(bench, batch);
-    }
+    device_must(&bench->rig,
+            bench->rig.cuda.memset_d8_async(device_address(batch->packed), 0xff,
+                    batch->plan.packed_bytes, bench->rig.stream),
+            "fill device memory");
+    way->run(bench, batch);
     device_download(&bench->rig, packed, batch->packed, batch->plan.packed_bytes);
 }
 
-/* Every way must pack what the first one does. @return how many do not */
+/* Every way to pack must do what the first one does. @return how many do not */
 static int check_case(
         const struct bench *bench, const struct pack_case *c, const struct kind *kind)
 {
@@ -469,7 +408,7 @@ static int check_case(
     fill_tensors(bench, &batch);
     pack_by(bench, &batch, &ways[0], wanted);
     for (size_t i = 1; i < WAYS; i++) {
-        if (!applies(&ways[i], bench, kind)) {
+        if (!applies(&ways[i], kind) || ways[i].run == run_unpack) {
             continue;
         }
         pack_by(bench, &batch, &ways[i], packed);
@@ -526,17 +465,6 @@ static int parse(int argc, char **argv, struct bench *bench)
 extern const unsigned char tutti_rival_image[];
 #endif
 
-/* The second version of cuMemcpyBatchAsync; a symbol of that name is of that form. */
-static copy_batch_fn find_copy_batch(const char *library)
-{
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    copy_batch_fn found = NULL;
-    void *symbol = handle != NULL ? dlsym(handle, "cuMemcpyBatchAsync_v2") : NULL;
-
-    memcpy(&found, &symbol, sizeof found);
-    return found;
-}
-
 /* @return 0, or DEVICE_SKIPPED after a sentence that says why */
 static int open_bench(struct bench *bench)
 {
@@ -581,7 +509,6 @@ static int open_bench(struct bench *bench)
             "make an event");
     device_must(
             rig, rig->cuda.event_create(&bench->end, CU_EVENT_TIMED), "make an event");
-    bench->copy_batch = find_copy_batch(rig->config.cuda_library);
     return 0;
 }
 

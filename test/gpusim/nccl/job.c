@@ -128,19 +128,6 @@ static nccl_result leave_pending(struct job *list)
     return NCCL_IN_PROGRESS;
 }
 
-/* Blocking and other communicators must not be in one group. */
-static bool is_mixed(const struct job *list)
-{
-    bool blocks = false;
-    bool others = false;
-
-    for (; list != NULL; list = list->next) {
-        blocks = blocks || list->comm->blocking;
-        others = others || (!list->comm->blocking && !list->always_blocks);
-    }
-    return blocks && others;
-}
-
 static bool has_pending(const struct job *list)
 {
     for (; list != NULL; list = list->next) {
@@ -153,11 +140,6 @@ static bool has_pending(const struct job *list)
 
 static nccl_result launch(struct job *list)
 {
-    if (is_mixed(list)) {
-        dispose_all(list);
-        gpusim_report("a group with blocking and with non-blocking communicators");
-        return NCCL_INVALID_ARGUMENT;
-    }
     return has_pending(list) ? leave_pending(list) : run(list);
 }
 
