@@ -128,7 +128,7 @@ static nccl_result init_rank(
     }
     *comm = comm_create(rank, size, blocks == 1);
     memcpy(bytes, id->bytes, sizeof bytes);
-    result = job_submit(arrive_by_id(*comm, bytes, comm));
+    result = job_submit(arrive_by_id(*comm, bytes));
     return result;
 }
 
@@ -178,7 +178,6 @@ static nccl_result divide(struct division *division, const struct nccl_config *c
         (void)cuCtxPushCurrent_v2(parent->context);
         division->child = comm_create(-1, 0, blocks == 1);
         (void)cuCtxPopCurrent_v2(&before);
-        division->child->maker = parent;
         division->child->is_unnamed = is_unnamed(config);
         *division->slot = division->child;
     }
@@ -291,19 +290,12 @@ nccl_result ncclCommAbort(nccl_comm comm)
 nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
 {
     nccl_result result = api_begin("ncclCommGetAsyncError", api_rank(comm));
-    nccl_comm maker;
 
     if (result == NCCL_SUCCESS) {
         result = comm_enter_any(comm, "ncclCommGetAsyncError");
     }
     if (result != NCCL_SUCCESS) {
         return result;
-    }
-    (void)pthread_mutex_lock(&comm->lock);
-    maker = comm->maker;
-    (void)pthread_mutex_unlock(&comm->lock);
-    if (maker != NULL) {
-        (void)job_poll(maker);
     }
     *error = job_poll(comm);
     comm_leave_any(comm);

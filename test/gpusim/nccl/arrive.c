@@ -4,7 +4,6 @@
  */
 #include "test/gpusim/nccl/arrive.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -21,7 +20,6 @@
 /* The steps of a communicator towards being ready. */
 struct arrival {
     nccl_comm comm;
-    nccl_comm *slot; /* the caller's handle               */
     unsigned char id[SEGMENT_ID_BYTES];
     bool has_started; /* faults were looked for              */
     bool is_lost; /* a fault: it never gets ready        */
@@ -77,28 +75,6 @@ static void tell_who(nccl_comm comm)
 
 /* ---- finding each other ---- */
 
-static nccl_result start(struct arrival *self)
-{
-    nccl_comm comm = self->comm;
-    int problem = comm_open_segment(comm, self->id);
-
-    switch (problem) {
-    case 0:
-        tell_who(comm);
-        return NCCL_SUCCESS;
-    case EEXIST:
-        return comm_misuse(comm, "ncclCommInitRank", "the rank is there already",
-                NCCL_INVALID_USAGE);
-    case EINVAL:
-        return comm_error(comm, NCCL_INVALID_ARGUMENT, "this is no unique id");
-    case ESRCH:
-        return comm_error(
-                comm, NCCL_SYSTEM_ERROR, "who made the unique id cannot be reached");
-    default:
-        return comm_error(comm, NCCL_SYSTEM_ERROR, "shared memory: errno %d", problem);
-    }
-}
-
 static bool all_have(nccl_comm comm, enum segment_state state)
 {
     int rank;
@@ -112,66 +88,39 @@ static bool all_have(nccl_comm comm, enum segment_state state)
 }
 
 /* What NCCL checks when all ranks are there. */
-static nccl_result check_ranks(nccl_comm comm)
+static void check_ranks(nccl_comm comm)
 {
     const struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
     const struct segment_rank *there;
-    char text[120];
     int rank;
 
     for (rank = 0; rank < comm->ranks; rank++) {
         there = segment_rank(&comm->segment, rank);
         if (there->ranks != here->ranks) {
-            (void)snprintf(text, sizeof text,
-                    "here are %d ranks, for rank %d there are %lld", comm->ranks, rank,
-                    (long long)there->ranks);
-            return comm_misuse(comm, "ncclCommInitRank", text, NCCL_INVALID_USAGE);
+            comm_report_fatal("ncclCommInitRank: rank %d has %d ranks, rank %d %lld",
+                    comm->rank, comm->ranks, rank, (long long)there->ranks);
         }
         if (rank != comm->rank && there->host == here->host &&
                 strcmp(there->bus, here->bus) == 0) {
-            return comm_error(comm, NCCL_INVALID_USAGE,
-                    "Duplicate GPU detected : rank %d and rank %d both on CUDA device "
-                    "%s",
+            comm_report_fatal("ncclCommInitRank: Duplicate GPU detected: rank %d and "
+                              "rank %d both on CUDA device %s",
                     comm->rank, rank, here->bus);
         }
     }
-    return NCCL_SUCCESS;
 }
 
-/* A rank that has found something wrong; -1: none. */
-static int refusing_rank(nccl_comm comm)
+static void finish(nccl_comm comm)
 {
-    int rank;
-
-    for (rank = 0; rank < comm->ranks; rank++) {
-        if (segment_state(&comm->segment, rank) == SEGMENT_REFUSED) {
-            return rank;
-        }
-    }
-    return -1;
-}
-
-static nccl_result finish(nccl_comm comm)
-{
-    int rank = refusing_rank(comm);
-
-    if (rank >= 0) {
-        return comm_error(
-                comm, NCCL_REMOTE_ERROR, "rank %d has refused the communicator", rank);
-    }
     segment_id_release(comm->segment.id);
     (void)pthread_mutex_lock(&comm->lock);
     comm->life = COMM_LIVE;
-    comm->maker = NULL;
     (void)pthread_mutex_unlock(&comm->lock);
-    return NCCL_SUCCESS;
 }
 
-/* As far as it goes now. */
+/* As far as it goes now; what could not go on ends the process. */
 static nccl_result go_on(struct arrival *self)
 {
     nccl_comm comm = self->comm;
-    nccl_result result;
     long value;
 
     if (!self->has_started) {
@@ -182,39 +131,21 @@ static nccl_result go_on(struct arrival *self)
         return NCCL_IN_PROGRESS;
     }
     if (comm->segment.shared == NULL) {
-        result = start(self);
-        if (result != NCCL_SUCCESS) {
-            return result;
-        }
+        comm_open_segment(comm, self->id);
+        tell_who(comm);
     }
     if (segment_state(&comm->segment, comm->rank) == SEGMENT_TOLD) {
         if (!all_have(comm, SEGMENT_TOLD)) {
             return NCCL_IN_PROGRESS;
         }
-        result = check_ranks(comm);
-        segment_advance(&comm->segment,
-                result == NCCL_SUCCESS ? SEGMENT_READY : SEGMENT_REFUSED);
-        if (result != NCCL_SUCCESS) {
-            return result;
-        }
+        check_ranks(comm);
+        segment_advance(&comm->segment, SEGMENT_READY);
     }
-    return all_have(comm, SEGMENT_READY) ? finish(comm) : NCCL_IN_PROGRESS;
-}
-
-/* What could not be made says so to its users; a caller that blocks gets no handle. */
-static void fail(struct arrival *self, nccl_result result)
-{
-    nccl_comm comm = self->comm;
-
-    atomic_store(&comm->async, result);
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->life = COMM_FAILED;
-    comm->maker = NULL;
-    (void)pthread_mutex_unlock(&comm->lock);
-    if (comm->blocking) {
-        *self->slot = NULL;
-        comm_bury(comm);
+    if (!all_have(comm, SEGMENT_READY)) {
+        return NCCL_IN_PROGRESS;
     }
+    finish(comm);
+    return NCCL_SUCCESS;
 }
 
 /* ---- by id ---- */
@@ -226,13 +157,7 @@ struct id_job {
 
 static nccl_result id_step(struct job *job)
 {
-    struct id_job *self = (struct id_job *)job;
-    nccl_result result = go_on(&self->arrival);
-
-    if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
-        fail(&self->arrival, result);
-    }
-    return result;
+    return go_on(&((struct id_job *)job)->arrival);
 }
 
 static void free_job(struct job *job)
@@ -240,7 +165,7 @@ static void free_job(struct job *job)
     mem_free(job);
 }
 
-struct job *arrive_by_id(nccl_comm comm, const unsigned char *id, nccl_comm *slot)
+struct job *arrive_by_id(nccl_comm comm, const unsigned char *id)
 {
     struct id_job *self = must(mem_calloc(1, sizeof *self));
 
@@ -250,7 +175,6 @@ struct job *arrive_by_id(nccl_comm comm, const unsigned char *id, nccl_comm *slo
         .step = id_step,
         .dispose = free_job };
     self->arrival.comm = comm;
-    self->arrival.slot = slot;
     memcpy(self->arrival.id, id, SEGMENT_ID_BYTES);
     return &self->base;
 }
@@ -403,10 +327,6 @@ static nccl_result parent_step(struct job *job)
         }
         self->phase++;
     } while (true);
-    if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS &&
-            self->arrival.comm != NULL) {
-        fail(&self->arrival, result);
-    }
     return result;
 }
 
@@ -421,6 +341,5 @@ struct job *arrive_by_parent(const struct division *division)
         .dispose = free_job };
     self->division = *division;
     self->arrival.comm = division->child;
-    self->arrival.slot = division->slot;
     return &self->base;
 }

@@ -16,11 +16,8 @@ enum meeting {
     MEETING_DESTROY
 };
 
-/*
- * A job that makes `comm` ready. When it fails and the communicator blocks, *slot becomes
- * NULL and the communicator ends. NULL: out of memory.
- */
-struct job *arrive_by_id(nccl_comm comm, const unsigned char *id, nccl_comm *slot);
+/* A job that makes `comm` ready. */
+struct job *arrive_by_id(nccl_comm comm, const unsigned char *id);
 
 /* How a parent is divided. */
 struct division {
@@ -31,7 +28,7 @@ struct division {
     int key;
 };
 
-/* A job of the parent that makes the child ready. NULL: out of memory. */
+/* A job of the parent that makes the child ready. */
 struct job *arrive_by_parent(const struct division *division);
 
 /* Ends the process if a rank has come to a meeting for something else. */

@@ -57,17 +57,15 @@ nccl_comm comm_create(int rank, int ranks, bool blocking)
     return comm;
 }
 
-int comm_open_segment(nccl_comm comm, const unsigned char *id)
+void comm_open_segment(nccl_comm comm, const unsigned char *id)
 {
     uint64_t number;
-    int problem;
 
     memcpy(&number, id + 3 * sizeof number, sizeof number);
     comm->number = number & 0xffff;
     (void)pthread_mutex_lock(&registry.lock);
-    problem = segment_open(&comm->segment, id, comm->rank, comm->ranks);
+    segment_open(&comm->segment, id, comm->rank, comm->ranks);
     (void)pthread_mutex_unlock(&registry.lock);
-    return problem;
 }
 
 bool comm_is_known(const struct nccl_comm_object *comm)
@@ -88,7 +86,6 @@ static const char *life_name(enum comm_life life)
         [COMM_LIVE] = "in use",
         [COMM_FINALIZED] = "after ncclCommFinalize",
         [COMM_REVOKED] = "after ncclCommRevoke",
-        [COMM_FAILED] = "that could not be made",
         [COMM_DEAD] = "after its end",
     };
 

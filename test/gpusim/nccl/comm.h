@@ -22,7 +22,6 @@ enum comm_life {
     COMM_LIVE,
     COMM_FINALIZED, /* only Destroy and Abort                   */
     COMM_REVOKED, /* only Destroy, Abort                     */
-    COMM_FAILED, /* could not be made: only Destroy, Abort   */
     COMM_DEAD /* the handle must not be used              */
 };
 
@@ -66,8 +65,6 @@ struct nccl_comm_object {
     struct job *pending; /* not blocking: what polls bring forward           */
     bool stepping; /* a poll brings it forward                         */
     uint64_t polled; /* jobs that were left to polls                     */
-    struct nccl_comm_object
-            *maker; /* whose pending job makes this one, or NULL         */
     struct comm_memory *memory;
     char last_error[256];
 };
@@ -77,8 +74,8 @@ void *must(void *memory);
 
 /* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
-/* Opens the segment of an id; 0 or errno. */
-int comm_open_segment(nccl_comm comm, const unsigned char *id);
+/* Opens the segment of an id. */
+void comm_open_segment(nccl_comm comm, const unsigned char *id);
 
 /*
  * Checks a handle for a call and enters it: success, or a report and an error, e.g. when it

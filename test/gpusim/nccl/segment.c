@@ -107,32 +107,20 @@ void segment_id_make(unsigned char *bytes)
     (void)pthread_mutex_unlock(&own_ids.lock);
 }
 
-/* The nonce in the memory behind a descriptor; 0: none. */
-static uint64_t nonce_behind(int fd)
-{
-    uint64_t nonce;
-
-    return pread(fd, &nonce, sizeof nonce, 0) == (ssize_t)sizeof nonce ? nonce : 0;
-}
-
-/* A descriptor of the memory of an id, or -errno. */
+/* A descriptor of the memory of an id. */
 static int id_open(const struct id *id)
 {
+    uint64_t nonce = 0;
     char path[64];
     int fd;
 
-    if (memcmp(id->magic, MAGIC, sizeof id->magic) != 0) {
-        return -EINVAL;
-    }
     (void)snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)id->pid,
             (long long)id->fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return -ESRCH;
-    }
-    if (nonce_behind(fd) != id->nonce) {
-        (void)close(fd);
-        return -ESRCH;
+    if (memcmp(id->magic, MAGIC, sizeof id->magic) != 0 || fd < 0 ||
+            pread(fd, &nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce ||
+            nonce != id->nonce) {
+        comm_report_fatal("an id that is none, or whose maker is gone");
     }
     return fd;
 }
@@ -157,51 +145,32 @@ void segment_id_release(const unsigned char *bytes)
     mem_free(found);
 }
 
-static int claim(struct segment *segment)
-{
-    uint32_t absent = SEGMENT_ABSENT;
-    struct segment_rank *here = segment_rank(segment, segment->rank);
-
-    return atomic_compare_exchange_strong(&here->state, &absent, SEGMENT_CLAIMED)
-            ? 0
-            : EEXIST;
-}
-
-int segment_open(
+void segment_open(
         struct segment *segment, const unsigned char *bytes, int rank, int ranks)
 {
-    struct id id = id_read(bytes);
-    struct segment opened = { .rank = rank, .ranks = ranks };
-    int problem;
-    void *memory;
-    int fd = id_open(&id);
+    const struct id id = id_read(bytes);
+    const int fd = id_open(&id);
+    const size_t end = layout_of(ranks).end;
+    uint32_t absent = SEGMENT_ABSENT;
+    void *memory = MAP_FAILED;
 
-    if (fd < 0) {
-        return -fd;
-    }
-    opened.bytes = layout_of(ranks).end;
     /* So it only grows; ftruncate() would shrink it under a rank that wants more. */
-    if (pwrite(fd, "", 1, (off_t)opened.bytes - 1) != 1) {
-        problem = errno;
-        (void)close(fd);
-        return problem;
+    if (pwrite(fd, "", 1, (off_t)end - 1) == 1) {
+        memory = mmap(
+                NULL, end, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     }
-    memory = mmap(NULL, opened.bytes, PROT_READ | PROT_WRITE,
-            MAP_SHARED | MAP_NORESERVE, fd, 0);
-    problem = errno;
     (void)close(fd);
     if (memory == MAP_FAILED) {
-        return problem;
+        comm_report_fatal("memory of a communicator: %s", strerror(errno));
     }
-    opened.shared = memory;
-    memcpy(opened.id, bytes, sizeof opened.id);
-    problem = claim(&opened);
-    if (problem != 0) {
-        (void)munmap(memory, opened.bytes);
-        return problem;
+    *segment = (struct segment){
+        .shared = memory, .bytes = end, .rank = rank, .ranks = ranks
+    };
+    memcpy(segment->id, bytes, sizeof segment->id);
+    if (!atomic_compare_exchange_strong(
+                &segment_rank(segment, rank)->state, &absent, SEGMENT_CLAIMED)) {
+        comm_report_fatal("ncclCommInitRank: rank %d is there already", rank);
     }
-    *segment = opened;
-    return 0;
 }
 
 void segment_close(struct segment *segment)
@@ -209,9 +178,7 @@ void segment_close(struct segment *segment)
     if (segment->shared == NULL) {
         return;
     }
-    if (segment_state(segment, segment->rank) != SEGMENT_REFUSED) {
-        segment_advance(segment, SEGMENT_GONE);
-    }
+    segment_advance(segment, SEGMENT_GONE);
     (void)munmap(segment->shared, segment->bytes);
     segment->shared = NULL;
 }

@@ -30,8 +30,7 @@ enum segment_state {
     SEGMENT_ABSENT,
     SEGMENT_CLAIMED, /* a rank is here and writes who it is            */
     SEGMENT_TOLD, /* it has said who it is                          */
-    SEGMENT_READY, /* it has seen all others and found nothing wrong */
-    SEGMENT_REFUSED, /* it has found something wrong                   */
+    SEGMENT_READY, /* it has seen all others                           */
     SEGMENT_GONE /* aborted or destroyed                           */
 };
 
@@ -98,17 +97,14 @@ struct segment {
 /* Makes memory for a communicator and the id by which it is found. */
 void segment_id_make(unsigned char *bytes);
 
-/*
- * Opens the memory of an id and claims a rank in it. 0 or errno: ESRCH when its maker is
- * gone, EEXIST when the rank is there already, EINVAL when this is no id.
- */
-int segment_open(
+/* Opens the memory of an id and claims a rank in it; what is wrong ends the process. */
+void segment_open(
         struct segment *segment, const unsigned char *bytes, int rank, int ranks);
 
 /* The id's maker lets go of it: all ranks have opened it. Does nothing elsewhere. */
 void segment_id_release(const unsigned char *bytes);
 
-/* Leaves: this rank is GONE (unless REFUSED), the memory unmapped. May be not open. */
+/* Leaves: this rank is GONE, the memory unmapped. May be not open. */
 void segment_close(struct segment *segment);
 
 struct segment_rank *segment_rank(const struct segment *segment, int rank);
