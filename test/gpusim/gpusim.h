@@ -104,6 +104,7 @@ GPUSIM_API void gpusim_report(const char *format, ...)
 
 /* A launch, with its own copy of the parameter. */
 struct gpusim_launch {
+    const struct gpusim_kernel *kernel;
     unsigned blocks;
     unsigned threads; /* of a block */
     const void *parameter;

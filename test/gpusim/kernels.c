@@ -58,33 +58,25 @@ static void rival_launch(const struct gpusim_launch *launch)
     rival_body(launch->parameter, launch->blocks, launch->threads);
 }
 
-static void launch_body(int kernel, const struct gpusim_launch *launch)
+static const struct gpusim_kernel kernels[KERNEL_COUNT + 1];
+
+/* The product's are the first of the table, in the order of their numbers. */
+static void pack_launch_body(const struct gpusim_launch *launch)
 {
-    kernel_body_of(kernel)(launch->parameter, launch->blocks, launch->threads);
+    kernel_body_of((int)(launch->kernel - kernels))(
+            launch->parameter, launch->blocks, launch->threads);
 }
 
-/* A body knows its number. */
-#define PACK_BODY(number, name) \
-    static void name##_body(const struct gpusim_launch *launch) \
-    { \
-        launch_body(number, launch); \
-    }
-#define PACK_BODIES(symbol, name) \
-    PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_SMALL, name##_small) \
-    PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_LARGE, name##_large) \
-    PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_TABLE, name##_table)
-PACK_FAMILY_MAP(PACK_BODIES)
-
 /* clang-format off */
-#define KERNEL(kernel, bytes, ranges_of) \
-    { .name = "tutti_" #kernel, .parameter_bytes = (bytes), \
-      .ranges = (ranges_of), .body = kernel##_body, .max_threads = KERNEL_THREADS },
+#define KERNEL(kernel, type) \
+    { .name = "tutti_" #kernel, .parameter_bytes = sizeof(struct type), \
+      .ranges = pack_ranges, .body = pack_launch_body, .max_threads = KERNEL_THREADS },
 #define PACK_KERNELS(symbol, name) \
-    KERNEL(name##_small, sizeof(struct pack_small), pack_ranges) \
-    KERNEL(name##_large, sizeof(struct pack_large), pack_ranges) \
-    KERNEL(name##_table, sizeof(struct pack_table), pack_ranges)
+    KERNEL(name##_small, pack_small) \
+    KERNEL(name##_large, pack_large) \
+    KERNEL(name##_table, pack_table)
 
-static const struct gpusim_kernel kernels[] = {
+static const struct gpusim_kernel kernels[KERNEL_COUNT + 1] = {
     PACK_FAMILY_MAP(PACK_KERNELS)
     { .name = "tutti_rival_blocks", .parameter_bytes = sizeof(struct rival_args),
       .ranges = rival_ranges, .body = rival_launch, .max_threads = RIVAL_THREADS },

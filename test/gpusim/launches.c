@@ -30,7 +30,6 @@ struct function {
 };
 
 struct launch {
-    const struct gpusim_kernel *kernel;
     struct gpusim_launch launch;
     _Alignas(16) char parameter[];
 };
@@ -274,7 +273,7 @@ static int launch_body(void *argument)
 {
     const struct launch *launch = argument;
 
-    launch->kernel->body(&launch->launch);
+    launch->launch.kernel->body(&launch->launch);
     return CUDA_SUCCESS;
 }
 
@@ -282,7 +281,7 @@ static void launch_ranges(void *argument, struct gpusim_accesses *accesses)
 {
     const struct launch *launch = argument;
 
-    launch->kernel->ranges(&launch->launch, accesses);
+    launch->launch.kernel->ranges(&launch->launch, accesses);
 }
 
 static int launch_submit(const struct function *function, struct stream *stream,
@@ -302,8 +301,8 @@ static int launch_submit(const struct function *function, struct stream *stream,
         return CUDA_INVALID_HANDLE;
     }
     launch = malloc(sizeof *launch + kernel->parameter_bytes);
-    *launch = (struct launch){ .kernel = kernel,
-        .launch = { blocks, threads, launch->parameter } };
+    launch->launch =
+            (struct gpusim_launch){ kernel, blocks, threads, launch->parameter };
     memcpy(launch->parameter, parameter, kernel->parameter_bytes);
     op = op_new(kernel->name, OP_KERNEL);
     op->argument = launch;

@@ -20,8 +20,6 @@
 enum {
     HANG_SECONDS = 1000,
     COUNT = 500,
-    TENSORS = 4,
-    STEPS = 6,
     WORDS = 2048
 };
 
@@ -75,54 +73,6 @@ static int names_left(const char *directory)
     return count;
 }
 
-/* ----------------------------------------------------------------------------- values */
-
-/* Steps of some tensors that are fused, and one that is alone. */
-static void train(struct ends_rank *r)
-{
-    float *memories[TENSORS];
-    float *pinned = ends_pinned(r, (int64_t)STEPS * TENSORS * COUNT);
-    tutti_request requests[TENSORS];
-
-    for (int i = 0; i < TENSORS; i++) {
-        memories[i] = ends_alloc(r, COUNT);
-    }
-    for (int step = 0; step < STEPS; step++) {
-        for (int i = 0; i < TENSORS; i++) {
-            char name[16];
-
-            (void)snprintf(name, sizeof name, "tensor %d", i);
-            ends_fill(r, memories[i], (float)((r->rank + 1) * (step + i + 1)), COUNT,
-                    r->stream);
-            requests[i] = ends_sum(r, name, memories[i], memories[i], COUNT, r->stream);
-        }
-        CHECK(tutti_wait_stream_all(r->t, TENSORS, requests, r->stream, ENDS_PATIENCE,
-                      NULL) == TUTTI_OK);
-        for (int i = 0; i < TENSORS; i++) {
-            ends_take(r, pinned + (ptrdiff_t)(step * TENSORS + i) * COUNT, memories[i],
-                    COUNT, r->stream);
-        }
-    }
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    for (int k = 0; k < STEPS * TENSORS; k++) {
-        ends_expect(r, pinned + (ptrdiff_t)k * COUNT,
-                ends_total(r) * (float)(k / TENSORS + k % TENSORS + 1), COUNT);
-    }
-    for (int i = 0; i < TENSORS; i++) {
-        ends_free(r, memories[i]);
-    }
-    ends_unpin(r, pinned);
-}
-
-static void run_nccl(struct ends_rank *r)
-{
-    tutti_stats stats = { .size = sizeof stats };
-
-    train(r);
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches > 0 && stats.device_staged == 0);
-}
-
 /* ------------------------------------------------------------------ several on a GPU */
 
 static void share(struct ends_rank *r)
@@ -130,23 +80,13 @@ static void share(struct ends_rank *r)
     r->device = 0;
 }
 
-/* Ranks of two nodes have the same devices; what the simulator takes for hosts follows. */
-static void be_on_nodes(struct ends_rank *r)
+static void run_share(struct ends_rank *r)
 {
-    const char *node = r->rank < r->size / 2 ? "0" : "1";
+    tutti_stats stats = { .size = sizeof stats };
 
-    CHECK(setenv("TUTTI_HOST_ID", node, 1) == 0);
-    CHECK(setenv("NCCL_HOSTID", node, 1) == 0);
-    r->device = r->rank % (r->size / 2);
-    /* Made from the environment, so again. */
-    tutti_config_destroy(r->job->config);
-    ends_configure(r->job, r->job->what, r->job->nccl);
-}
-
-static void run_nodes(struct ends_rank *r)
-{
-    CHECK(tutti_node_count(r->t) == 2 && tutti_local_size(r->t) == r->size / 2);
-    run_nccl(r);
+    ends_whole_sum(r, "x");
+    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
+    CHECK(stats.device_batches == 1 && stats.device_staged == 0);
 }
 
 /* --------------------------------------------------------------------------- refusals */
@@ -209,7 +149,7 @@ static void run_death(struct ends_rank *r, bool is_killed)
     tutti_request request;
     char named[32];
 
-    train(r);
+    ends_whole_sum(r, "before");
     ends_fill(r, memory, 1, COUNT, r->stream);
     if (r->rank == victim) {
         gpusim_hold(r->stream);
@@ -251,9 +191,7 @@ static void run_exited(struct ends_rank *r)
 /* ------------------------------------------------------------------------------- main */
 
 static const struct part parts[] = {
-    { { "nccl", run_nccl, "", TUTTI_OK, false }, NULL, true },
-    { { "share", run_nccl, "gpu=0 gpu_share=true", TUTTI_OK, false }, share, true },
-    { { "nodes", run_nodes, "", TUTTI_OK, false }, be_on_nodes, true },
+    { { "share", run_share, "gpu=0 gpu_share=true", TUTTI_OK, false }, share, true },
     { { "refused", run_refused, "gpu=0,9", TUTTI_OK, false }, NULL, false },
     { { "unconnected", run_unconnected, "gpu_timeout_s=1", TUTTI_OK, false }, NULL,
             false },
