@@ -2,11 +2,13 @@
  * A program of cases of ends.h, and its clock: time passes for tutti when a case says so.
  *
  *     test_gpu_ends CASE RANKS NCCL
+ *     test_gpu_planted CASE RANKS NCCL BUG      with a bug on purpose (lib/base/faults.h)
  */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/faults.h"
 #include "test/gpu/ends.h"
 
 #define PASS_NS (1001 * ENDS_SECONDS)
@@ -55,8 +57,13 @@ int main(int argc, char **argv)
     static const struct ends_case *const tables[] = { cases_failures, cases_own_nccl,
         cases_streams };
 
+#ifdef TUTTI_FAULTS
+    if (argc != 5 || tutti_fault_set(argv[4]) != TUTTI_OK) {
+        return 2;
+    }
+#endif
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        for (const struct ends_case *c = tables[i]; argc == 4 && c->name != NULL; c++) {
+        for (const struct ends_case *c = tables[i]; argc >= 4 && c->name != NULL; c++) {
             if (strcmp(c->name, argv[1]) == 0) {
                 return ends_run(c, argv[2][0] - '0', argv[3]);
             }
