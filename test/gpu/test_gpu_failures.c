@@ -65,27 +65,58 @@ static void expect_one_cause(struct ends_rank *r)
     CHECK(strcmp(told[r->rank], told[0]) == 0);
 }
 
-/* NCCL tells one rank of an error by itself. */
-static void run_async_error(struct ends_rank *r)
+/* What NCCL does on some ranks, and what all are told then. */
+static const struct trouble {
+    const char *name; /* of the case */
+    const char *fault; /* of gpusim_nccl_fail() */
+    const char *words;
+    bool comes_first; /* before the first sum */
+    bool is_one_cause; /* only one rank can have found it */
+    bool takes_time;
+} troubles[] = {
+    { "async_error", "1:async:1:6", "process set 0", false, true, false },
+    { "aborts_meet", "1:async:1:6", "process set 0", false, true, false },
+    { "refused", "*:ncclAllReduce:0:2",
+            "NCCL cannot put a batch on the GPU for process set 0 on GPU ", false,
+            false, false },
+    /* A rank whose buffer cannot be registered cannot go on: the others would be. */
+    { "unregistered", "*:ncclMemAlloc:1:1", "gpu_register=false does without", true,
+            false, false },
+    /* A communicator that is never ready. */
+    { "no_meeting", "*:init:0:1", "have not met in NCCL", true, false, true },
+};
+
+static void run_trouble(struct ends_rank *r)
 {
+    const struct trouble *trouble = troubles;
     float *memory = ends_alloc(r, COUNT);
     tutti_request request;
 
-    ends_whole_sum(r, "before");
+    while (strcmp(trouble->name, r->job->what->name) != 0) {
+        trouble++;
+    }
+    if (!trouble->comes_first) {
+        ends_whole_sum(r, "before");
+    }
     ends_meet(r);
     if (r->rank == 0) {
-        gpusim_nccl_fail("1:async:1:6");
+        gpusim_nccl_fail(trouble->fault);
     }
     ends_meet(r);
     request = submit(r, "x", memory);
-    expect_failed(r, &request, "process set 0");
-    expect_one_cause(r);
+    if (trouble->takes_time && r->rank == CULPRIT) {
+        ends_pass_time(r, trouble->words);
+    }
+    expect_failed(r, &request, trouble->words);
+    if (trouble->is_one_cause) {
+        expect_one_cause(r);
+    }
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS); /* it may still be filled */
     ends_free(r, memory);
 }
 
 /*
- * The same with two communicators, whose aborts wait until all ranks are in theirs: none may be
+ * An error with two communicators, whose aborts wait until all ranks are in theirs: none may be
  * begun only when another one has ended.
  */
 static void run_aborts_meet(struct ends_rank *r)
@@ -102,10 +133,10 @@ static void run_aborts_meet(struct ends_rank *r)
     if (r->rank == 0) {
         gpusim_nccl_fail("*:abortmeets:0:0");
     }
-    run_async_error(r);
+    run_trouble(r);
 }
 
-/* The same when every rank has handed its work over, and there is no request to tell. */
+/* An error when every rank has handed its work over, and there is no request to tell. */
 static void run_async_error_later(struct ends_rank *r)
 {
     float *memory = ends_alloc(r, COUNT);
@@ -344,25 +375,6 @@ static void run_held_left(struct ends_rank *r)
     }
 }
 
-/* A call is refused: said of which set. */
-static void run_refused(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    ends_whole_sum(r, "before");
-    ends_meet(r);
-    if (r->rank == 0) {
-        gpusim_nccl_fail("*:ncclAllReduce:0:2");
-    }
-    ends_meet(r);
-    request = submit(r, "x", memory);
-    expect_failed(r, &request,
-            "NCCL cannot put a batch on the GPU for process set 0 on GPU ");
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
-}
-
 /* A set's communicator cannot be made. */
 static void run_no_split(struct ends_rank *r)
 {
@@ -382,41 +394,6 @@ static void run_no_split(struct ends_rank *r)
     }
     CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
     expect_words(r, "NCCL cannot make a communicator for process set 1 on GPU ");
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
-}
-
-/* A rank whose buffer cannot be registered cannot go on: the others would be. */
-static void run_unregistered(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    if (r->rank == 0) {
-        gpusim_nccl_fail("*:ncclMemAlloc:1:1");
-    }
-    ends_meet(r);
-    request = submit(r, "x", memory);
-    expect_failed(r, &request, "gpu_register=false does without");
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
-}
-
-/* A communicator that is never ready. */
-static void run_no_meeting(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    if (r->rank == 0) {
-        gpusim_nccl_fail("*:init:0:1");
-    }
-    ends_meet(r);
-    request = submit(r, "x", memory);
-    if (r->rank == CULPRIT) {
-        ends_pass_time(r, "have not met in NCCL");
-    }
-    expect_failed(r, &request, "have not met in NCCL");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     ends_free(r, memory);
 }
@@ -641,7 +618,7 @@ static void run_on_host(struct ends_rank *r)
 #define FAILED TUTTI_ERR_CONTEXT_FAILED
 
 const struct ends_case cases_failures[] = {
-    { "async_error", run_async_error, "", FAILED, false },
+    { "async_error", run_trouble, "", FAILED, false },
     { "async_error_later", run_async_error_later, "", FAILED, false },
     { "aborts_meet", run_aborts_meet, "", FAILED, false },
     { "failed_kernel", run_failed_kernel, "", FAILED, true },
@@ -649,11 +626,10 @@ const struct ends_case cases_failures[] = {
     { "timeout", run_timeout, "gpu_timeout_s=1000", FAILED, false },
     { "held_threads", run_held_threads, "", FAILED, false },
     { "held_left", run_held_left, "", FAILED, false },
-    { "refused", run_refused, "", FAILED, false },
+    { "refused", run_trouble, "", FAILED, false },
     { "no_split", run_no_split, "", FAILED, false },
-    { "unregistered", run_unregistered, "gpu_register=true", FAILED, false },
-    { "no_meeting", run_no_meeting, "gpu_connect=use gpu_timeout_s=1000", FAILED,
-            false },
+    { "unregistered", run_trouble, "gpu_register=true", FAILED, false },
+    { "no_meeting", run_trouble, "gpu_connect=use gpu_timeout_s=1000", FAILED, false },
     { "late", run_late, "stall_warning_s=1000", TUTTI_OK, false },
     { "left_out", run_left_out, "stall_warning_s=1000 stall_fail_s=86400", FAILED,
             false },
