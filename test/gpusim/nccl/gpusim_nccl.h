@@ -1,6 +1,6 @@
 /*
  * The simulated NCCL as tests see it, besides its own functions. Calls of its functions are
- * counted by gpusim_calls(), broken rules by gpusim_reports() (gpusim_test.h).
+ * counted by gpusim_calls(), broken rules by gpusim_take_reports() (gpusim_test.h).
  */
 #ifndef TUTTI_TEST_GPUSIM_NCCL_GPUSIM_NCCL_H
 #define TUTTI_TEST_GPUSIM_NCCL_GPUSIM_NCCL_H
