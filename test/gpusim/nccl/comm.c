@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "test/gpusim/gpusim.h"
 #include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/job.h"
 
 enum {
@@ -79,19 +80,6 @@ bool comm_is_known(const struct nccl_comm_object *comm)
     return other != NULL;
 }
 
-static const char *life_name(enum comm_life life)
-{
-    static const char *const names[] = {
-        [COMM_ARRIVING] = "that is being made",
-        [COMM_LIVE] = "in use",
-        [COMM_FINALIZED] = "after ncclCommFinalize",
-        [COMM_REVOKED] = "after ncclCommRevoke",
-        [COMM_DEAD] = "after its end",
-    };
-
-    return names[life];
-}
-
 nccl_result comm_misuse(
         nccl_comm comm, const char *function, const char *what, nccl_result result)
 {
@@ -130,7 +118,7 @@ static const char *unready(nccl_comm comm)
         return "use before ncclCommGetAsyncError has said that the call before is done";
     }
     if (comm->life != COMM_LIVE) {
-        return life_name(comm->life);
+        return "use after ncclCommFinalize, ncclCommRevoke or the end";
     }
     if (comm->workers != 0) {
         return "use by two threads at once";
@@ -267,57 +255,29 @@ const char *comm_last_error(nccl_comm comm)
     return comm != NULL && comm_is_known(comm) ? comm->last_error : thread_error;
 }
 
-size_t comm_count_live(void)
+/* Registrations of a communicator that overlap a range. */
+static size_t registrations(nccl_comm comm, uint64_t start, uint64_t end)
 {
-    const struct nccl_comm_object *comm;
-    size_t count = 0;
-
-    (void)pthread_mutex_lock(&registry.lock);
-    for (comm = registry.first; comm != NULL; comm = comm->next) {
-        count += comm->segment.shared != NULL;
-    }
-    (void)pthread_mutex_unlock(&registry.lock);
-    return count;
-}
-
-size_t comm_count_unnamed(void)
-{
-    const struct nccl_comm_object *comm;
-    size_t count = 0;
-
-    (void)pthread_mutex_lock(&registry.lock);
-    for (comm = registry.first; comm != NULL; comm = comm->next) {
-        count += comm->segment.shared != NULL && comm->is_unnamed;
-    }
-    (void)pthread_mutex_unlock(&registry.lock);
-    return count;
-}
-
-/* Registrations of live communicators that overlap a range. */
-static size_t registrations(uint64_t start, uint64_t end)
-{
-    struct nccl_comm_object *comm;
     const struct comm_memory *memory;
     size_t count = 0;
 
-    (void)pthread_mutex_lock(&registry.lock);
-    for (comm = registry.first; comm != NULL; comm = comm->next) {
-        (void)pthread_mutex_lock(&comm->lock);
-        for (memory = comm->memory; memory != NULL; memory = memory->next) {
-            count += memory->start < end && start < memory->start + memory->bytes;
-        }
-        (void)pthread_mutex_unlock(&comm->lock);
+    (void)pthread_mutex_lock(&comm->lock);
+    for (memory = comm->memory; memory != NULL; memory = memory->next) {
+        count += memory->start < end && start < memory->start + memory->bytes;
     }
-    (void)pthread_mutex_unlock(&registry.lock);
+    (void)pthread_mutex_unlock(&comm->lock);
     return count;
 }
 
-size_t comm_count_registered(void)
+void comm_count(struct gpusim_nccl_live *live, uint64_t start, uint64_t end)
 {
-    return registrations(0, UINT64_MAX);
-}
+    struct nccl_comm_object *comm;
 
-bool comm_has_registered(uint64_t start, size_t bytes)
-{
-    return registrations(start, start + bytes) != 0;
+    (void)pthread_mutex_lock(&registry.lock);
+    for (comm = registry.first; comm != NULL; comm = comm->next) {
+        live->comms += comm->segment.shared != NULL;
+        live->unnamed += comm->segment.shared != NULL && comm->is_unnamed;
+        live->registrations += registrations(comm, start, end);
+    }
+    (void)pthread_mutex_unlock(&registry.lock);
 }

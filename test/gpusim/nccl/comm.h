@@ -123,11 +123,8 @@ void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing);
 _Noreturn void comm_report_fatal(const char *format, ...)
         __attribute__((format(printf, 1, 2)));
 
-/* Communicators that are not dead, and what is registered with them. */
-size_t comm_count_live(void);
-size_t comm_count_unnamed(void);
-size_t comm_count_registered(void);
-/* True when live registrations contain the memory at this address. */
-bool comm_has_registered(uint64_t start, size_t bytes);
+/* Adds communicators that are not dead, and registrations with them that overlap a range. */
+struct gpusim_nccl_live;
+void comm_count(struct gpusim_nccl_live *live, uint64_t start, uint64_t end);
 
 #endif

@@ -68,6 +68,7 @@ static struct allocation *take(uint64_t start)
 nccl_result ncclMemFree(void *pointer)
 {
     nccl_result result = api_begin("ncclMemFree", -1);
+    struct gpusim_nccl_live live = { .comms = 0 };
     struct allocation *allocation;
 
     if (result != NCCL_SUCCESS || pointer == NULL) {
@@ -78,7 +79,8 @@ nccl_result ncclMemFree(void *pointer)
         gpusim_report("ncclMemFree of %p, which ncclMemAlloc has not given", pointer);
         return NCCL_INVALID_ARGUMENT;
     }
-    if (comm_has_registered(allocation->start, allocation->bytes)) {
+    comm_count(&live, allocation->start, allocation->start + allocation->bytes);
+    if (live.registrations > 0) {
         gpusim_report(
                 "ncclMemFree of %p, which is registered with a communicator", pointer);
     }
@@ -257,14 +259,10 @@ void memory_note_call(nccl_comm comm, struct call *call)
 
 struct gpusim_nccl_live gpusim_nccl_live(void)
 {
-    struct gpusim_nccl_live live = {
-        .comms = comm_count_live(),
-        .unnamed = comm_count_unnamed(),
-        .registrations = comm_count_registered(),
-        .resident = resident_count(),
-    };
+    struct gpusim_nccl_live live = { .resident = resident_count() };
     const struct allocation *allocation;
 
+    comm_count(&live, 0, UINT64_MAX);
     (void)pthread_mutex_lock(&memories.lock);
     for (allocation = memories.first; allocation != NULL;
             allocation = allocation->next) {
