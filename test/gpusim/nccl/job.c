@@ -14,42 +14,9 @@ enum {
 /* What the thread has called since ncclGroupStart. */
 static _Thread_local struct {
     int depth;
-    struct job *first;
+    struct job *kept; /* NULL: nothing yet */
     nccl_result failed; /* the first error inside */
 } group;
-
-static void append(struct job **list, struct job *job)
-{
-    while (*list != NULL) {
-        list = &(*list)->next;
-    }
-    *list = job;
-}
-
-static void dispose_all(struct job *job)
-{
-    struct job *next;
-
-    for (; job != NULL; job = next) {
-        next = job->next;
-        job->dispose(job);
-    }
-}
-
-/* Waits for other ranks, shortly: other jobs of the group may go on meanwhile. */
-static void pause_at(struct job *job, uint32_t seen)
-{
-    nccl_comm comm = job->waits;
-
-    if (comm_pause(comm, seen, &job->patience)) {
-        comm_report_hang(comm, job->function, UINT64_MAX);
-    }
-}
-
-static uint32_t bell_of(const struct job *job)
-{
-    return job->waits->segment.shared != NULL ? segment_bell(&job->waits->segment) : 0;
-}
 
 static nccl_result step(struct job *job)
 {
@@ -59,97 +26,63 @@ static nccl_result step(struct job *job)
     return job->step(job);
 }
 
-/* Steps all jobs once; those that are done leave the list. The first error, or success. */
-static nccl_result step_all(struct job **list)
+static uint32_t bell_of(const struct job *job)
 {
-    nccl_result first = NCCL_SUCCESS;
-    nccl_result result;
-    struct job *job;
+    return job->waits->segment.shared != NULL ? segment_bell(&job->waits->segment) : 0;
+}
 
-    while (*list != NULL) {
-        job = *list;
+/* Steps the job until it is done. */
+static nccl_result run(struct job *job)
+{
+    nccl_comm comm = job->comm;
+    nccl_result result;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    comm->users++;
+    (void)pthread_mutex_unlock(&comm->lock);
+    for (;;) {
+        const uint32_t seen = bell_of(job);
+
         result = step(job);
-        if (result == NCCL_IN_PROGRESS) {
-            list = &job->next;
-            continue;
+        if (result != NCCL_IN_PROGRESS) {
+            break;
         }
-        if (first == NCCL_SUCCESS) {
-            first = result;
+        if (comm_pause(job->waits, seen, &job->patience)) {
+            comm_report_hang(job->waits, job->function, UINT64_MAX);
         }
-        *list = job->next;
-        comm_leave_any(job->comm);
-        job->dispose(job);
     }
-    return first;
+    comm_leave_any(comm);
+    job->dispose(job);
+    return result;
 }
 
-static nccl_result run(struct job *list)
+/* Leaves the job to polls. */
+static nccl_result leave_pending(struct job *job)
 {
-    nccl_result first = NCCL_SUCCESS;
-    nccl_result result;
-    uint32_t seen;
-    struct job *job;
+    nccl_comm comm = job->comm;
 
-    for (job = list; job != NULL; job = job->next) {
-        (void)pthread_mutex_lock(&job->comm->lock);
-        job->comm->users++;
-        (void)pthread_mutex_unlock(&job->comm->lock);
-    }
-    while (list != NULL) {
-        seen = bell_of(list);
-        job = list;
-        result = step_all(&list);
-        if (first == NCCL_SUCCESS) {
-            first = result;
-        }
-        if (list == job) {
-            pause_at(list, seen);
-        }
-    }
-    return first;
-}
-
-/* Leaves the jobs to polls. */
-static nccl_result leave_pending(struct job *list)
-{
-    struct job *job;
-    struct job *next;
-    nccl_comm comm;
-
-    for (job = list; job != NULL; job = next) {
-        next = job->next;
-        comm = job->comm;
-        job->next = NULL;
-        (void)pthread_mutex_lock(&comm->lock);
-        job->polls = 1 + (int)(gpusim_seeded(comm->number, ++comm->polled) % POLLS_MAX);
-        append(&comm->pending, job);
-        (void)pthread_mutex_unlock(&comm->lock);
-    }
+    (void)pthread_mutex_lock(&comm->lock);
+    job->polls = 1 + (int)(gpusim_seeded(comm->number, ++comm->polled) % POLLS_MAX);
+    comm->pending = job;
+    (void)pthread_mutex_unlock(&comm->lock);
     return NCCL_IN_PROGRESS;
 }
 
-static bool has_pending(const struct job *list)
+static nccl_result launch(struct job *job)
 {
-    for (; list != NULL; list = list->next) {
-        if (!list->comm->blocking && !list->always_blocks) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static nccl_result launch(struct job *list)
-{
-    return has_pending(list) ? leave_pending(list) : run(list);
+    return job->comm->blocking || job->always_blocks ? run(job) : leave_pending(job);
 }
 
 nccl_result job_submit(struct job *job)
 {
-    job->next = NULL;
     if (group.depth == 0) {
         return launch(job);
     }
-    append(&group.first, job);
+    if (group.kept != NULL) {
+        comm_report_fatal("a group of several communicators, or of something beside "
+                          "collectives, sends and receives, which is not simulated");
+    }
+    group.kept = job;
     return NCCL_SUCCESS;
 }
 
@@ -168,7 +101,7 @@ nccl_result job_group_failed(nccl_result result)
 
 nccl_result job_group_end(void)
 {
-    struct job *list = group.first;
+    struct job *job = group.kept;
     nccl_result failed = group.failed;
 
     if (group.depth == 0) {
@@ -179,23 +112,19 @@ nccl_result job_group_end(void)
     if (group.depth > 0) {
         return NCCL_SUCCESS;
     }
-    group.first = NULL;
+    group.kept = NULL;
     group.failed = NCCL_SUCCESS;
-    if (failed != NCCL_SUCCESS) {
-        dispose_all(list);
-        return failed;
+    if (failed != NCCL_SUCCESS && job != NULL) {
+        job->dispose(job);
     }
-    return list == NULL ? NCCL_SUCCESS : launch(list);
+    return failed != NCCL_SUCCESS || job == NULL ? failed : launch(job);
 }
 
 struct job *job_in_group(nccl_comm comm, nccl_result (*kind)(struct job *job))
 {
-    struct job *job = group.first;
+    struct job *job = group.kept;
 
-    while (job != NULL && (job->comm != comm || job->step != kind)) {
-        job = job->next;
-    }
-    return job;
+    return job != NULL && job->comm == comm && job->step == kind ? job : NULL;
 }
 
 /* Takes the pending job that is to be stepped now; NULL: none, or not yet. */
@@ -226,7 +155,7 @@ nccl_result job_poll(nccl_comm comm)
         comm->stepping = false;
     }
     if (job != NULL && result != NCCL_IN_PROGRESS) {
-        comm->pending = job->next;
+        comm->pending = NULL;
         job->dispose(job);
     }
     if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
@@ -241,6 +170,8 @@ nccl_result job_poll(nccl_comm comm)
 
 void job_drop_pending_locked(nccl_comm comm)
 {
-    dispose_all(comm->pending);
-    comm->pending = NULL;
+    if (comm->pending != NULL) {
+        comm->pending->dispose(comm->pending);
+        comm->pending = NULL;
+    }
 }

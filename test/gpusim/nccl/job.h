@@ -1,8 +1,9 @@
 /*
  * Work of a host call that may take several steps and need other ranks: making and splitting
- * communicators, launching, ending. A call makes a job and submits it. In a group it is kept
- * until ncclGroupEnd; for a blocking communicator it is then stepped until it is done; for
- * one that is not it becomes pending, and only polls (ncclCommGetAsyncError) step it.
+ * communicators, launching, ending. A call makes a job and submits it. In a group, which may have
+ * calls of one communicator, it is kept until ncclGroupEnd; for a blocking communicator it is then
+ * stepped until it is done; for one that is not it becomes pending, and only polls
+ * (ncclCommGetAsyncError) step it.
  */
 #ifndef TUTTI_TEST_GPUSIM_NCCL_JOB_H
 #define TUTTI_TEST_GPUSIM_NCCL_JOB_H
@@ -12,7 +13,6 @@
 #include "test/gpusim/nccl/comm.h"
 
 struct job {
-    struct job *next; /* in its group, or behind the pending one      */
     nccl_comm comm; /* whose polls step it                          */
     nccl_comm waits; /* on whose bell it waits                       */
     const char *function; /* for reports                                  */
