@@ -17,10 +17,16 @@
 #include "test/gpusim/nccl/job.h"
 #include "test/gpusim/nccl/load.h"
 
-/* The steps of a communicator towards being ready. */
-struct arrival {
-    nccl_comm comm;
-    unsigned char id[SEGMENT_ID_BYTES];
+/* The steps of a communicator towards being ready, or of a parent towards that. */
+struct arrive_job {
+    struct job base;
+    struct division division; /* by id: the child is its own parent */
+    enum {
+        PHASE_START,
+        PHASE_COLOURS, /* the colours are being told */
+        PHASE_CHILD /* the child's ranks arrive   */
+    } phase;
+    unsigned char id[SEGMENT_ID_BYTES]; /* of the child */
     bool has_started; /* faults were looked for              */
     bool is_lost; /* a fault: it never gets ready        */
 };
@@ -118,9 +124,9 @@ static void finish(nccl_comm comm)
 }
 
 /* As far as it goes now; what could not go on ends the process. */
-static nccl_result go_on(struct arrival *self)
+static nccl_result go_on(struct arrive_job *self)
 {
-    nccl_comm comm = self->comm;
+    nccl_comm comm = self->division.child;
     long value;
 
     if (!self->has_started) {
@@ -148,61 +154,11 @@ static nccl_result go_on(struct arrival *self)
     return NCCL_SUCCESS;
 }
 
-/* ---- by id ---- */
-
-struct id_job {
-    struct job base;
-    struct arrival arrival;
-};
-
-static nccl_result id_step(struct job *job)
-{
-    return go_on(&((struct id_job *)job)->arrival);
-}
-
-static void free_job(struct job *job)
-{
-    mem_free(job);
-}
-
-struct job *arrive_by_id(nccl_comm comm, const unsigned char *id)
-{
-    struct id_job *self = must(mem_calloc(1, sizeof *self));
-
-    self->base = (struct job){ .comm = comm,
-        .waits = comm,
-        .function = "ncclCommInitRank",
-        .step = id_step,
-        .dispose = free_job };
-    self->arrival.comm = comm;
-    memcpy(self->arrival.id, id, SEGMENT_ID_BYTES);
-    return &self->base;
-}
-
 /* ---- by a parent ---- */
-
-struct parent_job {
-    struct job base;
-    struct division division;
-    int leader; /* of this rank's colour: makes the id */
-    enum {
-        PHASE_START,
-        PHASE_COLOURS, /* the colours are being told */
-        PHASE_IDS, /* the ids are being told     */
-        PHASE_CHILD /* the child's ranks arrive   */
-    } phase;
-    struct arrival arrival;
-};
 
 static const char *meeting_name(int64_t kind)
 {
-    static const char *const names[] = {
-        [MEETING_SPLIT] = "ncclCommSplit",
-        [MEETING_ID] = "ncclCommSplit",
-        [MEETING_DESTROY] = "ncclCommDestroy",
-    };
-
-    return names[kind];
+    return kind == MEETING_SPLIT ? "ncclCommSplit" : "ncclCommDestroy";
 }
 
 void arrive_check(nccl_comm comm, uint64_t members)
@@ -236,15 +192,14 @@ static bool is_before(const struct segment *segment, int a, int b)
     return key_a != key_b ? key_a < key_b : a < b;
 }
 
-/* This rank's place in the child, how many there are, and who is first. */
-static void find_place(struct parent_job *self)
+/* This rank's place in the child, and how many there are. @return who is first */
+static int find_place(const struct division *division)
 {
-    const struct division *division = &self->division;
     const struct segment *segment = &division->parent->segment;
     int here = division->parent->rank;
+    int leader = here;
     int rank;
 
-    self->leader = here;
     division->child->rank = 0;
     division->child->ranks = 0;
     for (rank = 0; rank < division->parent->ranks; rank++) {
@@ -253,41 +208,33 @@ static void find_place(struct parent_job *self)
         }
         division->child->ranks++;
         division->child->rank += is_before(segment, rank, here);
-        if (is_before(segment, rank, self->leader)) {
-            self->leader = rank;
+        if (is_before(segment, rank, leader)) {
+            leader = rank;
         }
     }
+    return leader;
 }
 
-/* Everybody's colour is known: the first of each colour makes an id. */
-static nccl_result tell_id(struct parent_job *self)
-{
-    struct segment_word word = { .kind = MEETING_ID };
-    nccl_comm parent = self->division.parent;
-
-    arrive_check(parent, UINT64_MAX);
-    if (self->division.child != NULL) {
-        find_place(self);
-        if (self->leader == parent->rank) {
-            segment_id_make(word.id);
-        }
-    }
-    segment_meet(&parent->segment, &word);
-    return NCCL_SUCCESS;
-}
-
-static nccl_result child_begins(struct parent_job *self)
+/* Everybody's colour is known: the id of the first of each colour is the child's. */
+static void child_begins(struct arrive_job *self)
 {
     const struct division *division = &self->division;
+    nccl_comm parent = division->parent;
+    int leader;
 
-    memcpy(self->arrival.id, segment_word(&division->parent->segment, self->leader)->id,
-            SEGMENT_ID_BYTES);
-    self->base.waits = division->child;
-    return NCCL_SUCCESS;
+    arrive_check(parent, UINT64_MAX);
+    if (division->child != NULL) {
+        leader = find_place(division);
+        memcpy(self->id, segment_word(&parent->segment, leader)->id, SEGMENT_ID_BYTES);
+        if (leader != parent->rank) {
+            segment_id_release(segment_word(&parent->segment, parent->rank)->id);
+        }
+        self->base.waits = division->child;
+    }
 }
 
 /* The phase that comes first now, and none after it. */
-static nccl_result phase_step(struct parent_job *self)
+static nccl_result phase_step(struct arrive_job *self)
 {
     const struct division *division = &self->division;
     struct segment *segment = &division->parent->segment;
@@ -299,47 +246,66 @@ static nccl_result phase_step(struct parent_job *self)
 
     switch (self->phase) {
     case PHASE_START:
+        if (division->child != NULL) {
+            segment_id_make(word.id);
+        }
         segment_meet(segment, &word);
         return NCCL_SUCCESS;
     case PHASE_COLOURS:
-        return segment_missing(segment, UINT64_MAX) != 0 ? NCCL_IN_PROGRESS
-                                                         : tell_id(self);
-    case PHASE_IDS:
         if (segment_missing(segment, UINT64_MAX) != 0) {
             return NCCL_IN_PROGRESS;
         }
-        return division->child == NULL ? NCCL_SUCCESS : child_begins(self);
+        child_begins(self);
+        return NCCL_SUCCESS;
     case PHASE_CHILD:
-        return division->child == NULL ? NCCL_SUCCESS : go_on(&self->arrival);
+        return division->child == NULL ? NCCL_SUCCESS : go_on(self);
     }
     return NCCL_INTERNAL_ERROR;
 }
 
-static nccl_result parent_step(struct job *job)
+static nccl_result arrive_step(struct job *job)
 {
-    struct parent_job *self = (struct parent_job *)job;
-    nccl_result result;
+    struct arrive_job *self = (struct arrive_job *)job;
+    nccl_result result = phase_step(self);
 
-    do {
-        result = phase_step(self);
-        if (result != NCCL_SUCCESS || self->phase == PHASE_CHILD) {
-            break;
-        }
+    while (result == NCCL_SUCCESS && self->phase != PHASE_CHILD) {
         self->phase++;
-    } while (true);
+        result = phase_step(self);
+    }
     return result;
+}
+
+static void free_job(struct job *job)
+{
+    mem_free(job);
+}
+
+static struct arrive_job *create(nccl_comm comm, const char *function)
+{
+    struct arrive_job *self = must(mem_calloc(1, sizeof *self));
+
+    self->base = (struct job){ .comm = comm,
+        .waits = comm,
+        .function = function,
+        .step = arrive_step,
+        .dispose = free_job };
+    return self;
+}
+
+struct job *arrive_by_id(nccl_comm comm, const unsigned char *id)
+{
+    struct arrive_job *self = create(comm, "ncclCommInitRank");
+
+    self->division = (struct division){ .parent = comm, .child = comm };
+    self->phase = PHASE_CHILD;
+    memcpy(self->id, id, SEGMENT_ID_BYTES);
+    return &self->base;
 }
 
 struct job *arrive_by_parent(const struct division *division)
 {
-    struct parent_job *self = must(mem_calloc(1, sizeof *self));
+    struct arrive_job *self = create(division->parent, meeting_name(MEETING_SPLIT));
 
-    self->base = (struct job){ .comm = division->parent,
-        .waits = division->parent,
-        .function = meeting_name(MEETING_SPLIT),
-        .step = parent_step,
-        .dispose = free_job };
     self->division = *division;
-    self->arrival.comm = division->child;
     return &self->base;
 }

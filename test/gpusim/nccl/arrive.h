@@ -12,7 +12,6 @@
 /* What meetings of hosts are for (segment_word.kind). */
 enum meeting {
     MEETING_SPLIT,
-    MEETING_ID,
     MEETING_DESTROY
 };
 
