@@ -5,7 +5,6 @@
 #include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
-#include "test/gpusim/nccl/memory.h"
 #include "test/gpusim/nccl/reduce.h"
 
 /* ---- checks: what is wrong with a call, or NULL ---- */

@@ -7,8 +7,6 @@
 #include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/arrive.h"
 #include "test/gpusim/nccl/calls.h"
-#include "test/gpusim/nccl/end.h"
-#include "test/gpusim/nccl/faults.h"
 #include "test/gpusim/nccl/job.h"
 
 enum {

@@ -13,9 +13,8 @@
 
 #include "base/mem.h"
 #include "test/gpusim/gpusim.h"
-#include "test/gpusim/nccl/faults.h"
+#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/job.h"
-#include "test/gpusim/nccl/load.h"
 
 /* The steps of a communicator towards being ready, or of a parent towards that. */
 struct arrive_job {

@@ -1,15 +1,12 @@
 /*
  * The ends of communicators.
  */
-#include "test/gpusim/nccl/end.h"
-
 #include <stddef.h>
 
 #include "base/mem.h"
+#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/arrive.h"
-#include "test/gpusim/nccl/faults.h"
 #include "test/gpusim/nccl/job.h"
-#include "test/gpusim/nccl/load.h"
 
 struct end_job {
     struct job base;

@@ -1,8 +1,6 @@
 /*
  * Faults of the simulated NCCL.
  */
-#include "test/gpusim/nccl/faults.h"
-
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,6 +8,7 @@
 #include <string.h>
 
 #include "test/gpusim/gpusim.h"
+#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {

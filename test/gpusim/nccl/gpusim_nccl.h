@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Adds a fault, rank:what:nth:value (faults.h); its count starts now. */
+/* Adds a fault, rank:what:nth:value (api.h); its count starts now. */
 GPUSIM_API void gpusim_nccl_fail(const char *text);
 
 /* What this process has now. */

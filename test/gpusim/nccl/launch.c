@@ -12,11 +12,10 @@
 
 #include "base/mem.h"
 #include "test/gpusim/gpusim.h"
+#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
-#include "test/gpusim/nccl/faults.h"
 #include "test/gpusim/nccl/job.h"
 #include "test/gpusim/nccl/reduce.h"
-#include "test/gpusim/nccl/resident.h"
 
 enum {
     POISON = 0xcb

@@ -74,4 +74,32 @@ void launch_stay(struct launch *launch);
 bool collective_run(struct launch *launch, const struct call *call);
 bool pairs_run(struct launch *launch);
 
+/* ---- resident.c ---- */
+
+/*
+ * A kernel's place in the queue of its device, which runs one collective at a time: those of
+ * other communicators wait, though they are on other streams. So two communicators whose
+ * collectives two ranks launch in different orders wait for each other for ever, as they may on a
+ * GPU.
+ */
+struct resident {
+    struct resident *next;
+    nccl_comm comm;
+};
+
+/* Waits for a place; false when the kernel has to leave, and then has none. */
+bool resident_enter(struct resident *place, struct launch *launch);
+void resident_leave(struct resident *place);
+/* Kernels of this process that have entered and not left. */
+size_t resident_count(void);
+
+/* ---- memory.c ---- */
+
+/*
+ * Counts a call whose memory is all registered with its communicator, and notes where in it
+ * the call's memory is, which must be the same on all ranks: 0 where it is not registered,
+ * else 1, and more by the offset on the side that has the data of all ranks.
+ */
+void memory_note_call(nccl_comm comm, struct call *call);
+
 #endif

@@ -1,12 +1,11 @@
 /*
  * Loading of NCCL's kernels.
  */
-#include "test/gpusim/nccl/load.h"
-
 #include <pthread.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "test/gpusim/nccl/arrive.h"
 #include "test/gpusim/nccl/calls.h"
 
 /* Of a context; never freed, since a thread may be at it. */

@@ -2,15 +2,13 @@
  * Memory of ncclMemAlloc, and what is registered with communicators. Registering changes no
  * result here; what counts is whether it is done rightly.
  */
-#include "test/gpusim/nccl/memory.h"
-
 #include <string.h>
 
 #include "base/mem.h"
 #include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
-#include "test/gpusim/nccl/resident.h"
+#include "test/gpusim/nccl/launch.h"
 
 /* What ncclMemAlloc has given. */
 struct allocation {

@@ -1,9 +1,8 @@
 /*
  * Kernels of collectives that a device runs at a time.
  */
-#include "test/gpusim/nccl/resident.h"
-
 #include "test/gpusim/gpusim.h"
+#include "test/gpusim/nccl/launch.h"
 
 enum {
     DEVICES_MAX = 64
