@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "ops/gpu/driver.h"
+#include "ops/gpu/kernels/kernels.h"
 
 /** Exit status for "there is nothing to test with". */
 #define DEVICE_SKIPPED 77
@@ -49,5 +50,12 @@ void device_download(
 
 /** An address as the driver wants it. */
 cu_pointer device_address(const void *memory);
+
+/**
+ * @param[out] functions  NULL for a kernel that is optional and that the image lacks
+ * @return 0, or DEVICE_SKIPPED after a sentence that says why
+ */
+int image_load(struct device_rig *rig, const char *program, cu_module *module,
+        cu_function functions[KERNEL_COUNT]);
 
 #endif

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
-#include "test/gpu/real/image.h"
 #include "test/gpusim/bodies.h"
 #include "test/suite/buffer.h"
 

@@ -19,7 +19,6 @@
 #include "ops/gpu/kernels/rival.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
-#include "test/gpu/real/image.h"
 #include "test/suite/buffer.h"
 
 #define SAMPLES_MAX 1000
