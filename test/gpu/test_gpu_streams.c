@@ -358,45 +358,88 @@ static void run_sets(struct ends_rank *r)
     ends_meet(r);
 }
 
-/* Many tensors, again and again: one launch each way, and no copy after the first time. */
+enum {
+    MANY = 1100, /* tensors: more than fit into the parameters of a kernel */
+    APART = 3, /* elements; two are reduced, and the third is nobody's */
+    TABLES = 66, /* more than are kept */
+    HELD = 8 /* batches at once on streams: more than there are slabs */
+};
+
+/* Sums of many tensors but one, as one batch; `waits` waits for it. */
+static void sum_many(struct ends_rank *r, float *block, int left_out, void *waits)
+{
+    static tutti_request requests[ENDS_RANKS_MAX][MANY];
+
+    ends_fill(r, block, (float)(r->rank + 1), MANY * APART, r->stream);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < MANY; i++) {
+        float *tensor = block + (ptrdiff_t)(i * APART);
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[r->rank][i] = i == left_out
+                ? TUTTI_REQUEST_NULL
+                : ends_sum(r, name, tensor, tensor, 2, r->stream);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], waits, ENDS_PATIENCE,
+                  NULL) == TUTTI_OK);
+}
+
+static void expect_many(struct ends_rank *r, const float *seen, int left_out)
+{
+    for (int i = 0; i < MANY; i++) {
+        const float *tensor = seen + (ptrdiff_t)(i * APART);
+        const float own = (float)(r->rank + 1);
+
+        ends_expect(r, tensor, i == left_out ? own : ends_total(r), 2);
+        ends_expect(r, tensor + 2, own, 1);
+    }
+}
+
+/*
+ * One launch each way, and no copy after the first time. Then more tables than are kept; then more
+ * batches than there are slabs, which must wait for each other's.
+ */
 static void run_tables(struct ends_rank *r)
 {
-    enum {
-        MANY = 1200,
-        APART = 3 /* elements; two are reduced, and the third is nobody's */
-    };
-    static tutti_request requests[ENDS_RANKS_MAX][MANY];
-    static const char upload[] = "cuMemcpyHtoDAsync_v2";
-    const float own = (float)(r->rank + 1);
-    float *block = ends_alloc(r, MANY * APART);
+    float *blocks[TABLES];
     float *seen = ends_pinned(r, MANY * APART);
     tutti_stats stats = { .size = sizeof stats };
+    void *other = NULL;
 
-    for (int step = 1; step <= 4; step++) {
-        ends_fill(r, block, own, MANY * APART, r->stream);
-        CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-        for (int i = 0; i < MANY; i++) {
-            float *tensor = block + (ptrdiff_t)(i * APART);
-            char name[16];
-
-            (void)snprintf(name, sizeof name, "%d", i);
-            requests[r->rank][i] = ends_sum(r, name, tensor, tensor, 2, r->stream);
-        }
-        CHECK(tutti_group_end(r->t) == TUTTI_OK);
-        CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], r->stream,
-                      ENDS_PATIENCE, NULL) == TUTTI_OK);
-        ends_take(r, seen, block, MANY * APART, r->stream);
-        CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-        for (int i = 0; i < MANY; i++) {
-            ends_expect(r, seen + (ptrdiff_t)(i * APART), ends_total(r), 2);
-            ends_expect(r, seen + (ptrdiff_t)(i * APART) + 2, own, 1);
-        }
+    CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
+    for (int i = 0; i < TABLES; i++) {
+        blocks[i] = ends_alloc(r, MANY * APART);
     }
+    for (int step = 0; step < 4; step++) {
+        sum_many(r, blocks[0], -1, r->stream);
+    }
+    ends_take(r, seen, blocks[0], MANY * APART, r->stream);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    expect_many(r, seen, -1);
     CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
     CHECK(stats.device_batches == 4 && stats.device_launches == 2 * 4);
     ends_meet(r);
-    CHECK(gpusim_calls(upload) == r->size);
-    ends_free(r, block);
+    CHECK(gpusim_calls("cuMemcpyHtoDAsync_v2") == r->size);
+    ends_meet(r);
+    for (int i = 0; i < TABLES; i++) {
+        sum_many(r, blocks[i], i, other);
+    }
+    CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
+    gpusim_hold(r->stream);
+    for (int i = TABLES - HELD; i < TABLES; i++) {
+        sum_many(r, blocks[i], i, other);
+    }
+    gpusim_release(r->stream);
+    CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
+    for (int i = 0; i < TABLES; i++) {
+        ends_take(r, seen, blocks[i], MANY * APART, other);
+        CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
+        expect_many(r, seen, i);
+        ends_free(r, blocks[i]);
+    }
+    CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
     ends_unpin(r, seen);
 }
 
