@@ -35,24 +35,21 @@ struct ends_job;
 struct ends_rank {
     struct ends_job *job;
     tutti *t;
-    int rank; /* in the world                                                  */
+    int rank; /* in the world */
     int size;
-    int device; /* of the simulator                                              */
-    void *context; /* its primary context, current in the rank's thread             */
-    void *stream; /* a non-blocking one of the caller's                            */
-    pthread_t
-            thread; /* of ranks that are threads                                     */
+    int device; /* of the simulator */
+    void *context; /* its primary context, current in the rank's thread */
+    void *stream; /* a non-blocking one of the caller's */
+    pthread_t thread; /* of ranks that are threads */
 };
 
 /** A case: what runs on each rank, and under which parameters. */
 struct ends_case {
     const char *name;
     void (*body)(struct ends_rank *r);
-    const char *
-            parameters; /* "name=value name=value"; "" for none                          */
-    tutti_status
-            finalize; /* what tutti_finalize() says on each rank                       */
-    bool is_lost; /* a device is, and nothing of it can be given back              */
+    const char *parameters; /* "name=value name=value"; "" for none */
+    tutti_status finalize; /* what tutti_finalize() says on each rank */
+    bool is_lost; /* a device is, and nothing of it can be given back */
 };
 
 #define ENDS_LOG_BYTES 16384
