@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "agree/meta.h"
+#include "run/capture.h"
 #include "run/context.h"
 #include "run/rows.h"
 #include "run/submit.h"
@@ -155,7 +156,18 @@ tutti_status buffers_place(
     if (status != TUTTI_OK || s->meta.space != OP_DEVICE || !events) {
         return status;
     }
-    return t->device.record(t->device.state, s->stream, &s->after);
+    status = t->device.record(t->device.state, s->stream, &s->after, &s->capture);
+    if (status != TUTTI_OK || s->capture == 0) {
+        return status;
+    }
+    s->meta.space = OP_CAPTURED;
+    if (s->blocks) {
+        status = capture_refuse(t, s->name, s->stream, "use the _async form");
+    } else if (s->callback != NULL) {
+        status = capture_refuse(
+                t, s->name, s->stream, "use a request instead of a callback");
+    }
+    return status;
 }
 
 void buffers_drop(struct tutti *t, struct submission *s)

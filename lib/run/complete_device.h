@@ -4,7 +4,8 @@
  *
  * In between they are in a queue of events, oldest first. An entry whose operations have all
  * gone to a stream (tutti_wait_stream()) stays, because somebody has to notice that the device
- * never gets there.
+ * never gets there. What is in a CUDA graph is not in the queue: it is over for the context, and
+ * its operations wait for nothing but a stream that takes them.
  */
 #ifndef TUTTI_RUN_COMPLETE_DEVICE_H
 #define TUTTI_RUN_COMPLETE_DEVICE_H
@@ -26,6 +27,7 @@ struct operation;
 struct inflight {
     struct device_event *event; /* a reference                                       */
     struct operation *operations; /* done when it has passed; context's lock         */
+    bool is_captured; /* in a graph: nobody may ask whether it has passed          */
     struct inflight *next; /* a later one, or a spare one                            */
 };
 
@@ -33,6 +35,8 @@ struct inflight {
 struct device_inflight {
     struct inflight *oldest, *newest; /* owned; engine                               */
     struct inflight *spare; /* owned; engine                                         */
+    struct inflight *captured; /* owned; context's lock; each until a stream has all
+                                  its operations                                      */
     int64_t patience_ns; /* engine: after a failure, until when events may pass      */
     _Atomic uint32_t count; /* of those that have not passed; written by the engine  */
 };

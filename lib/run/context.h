@@ -26,6 +26,7 @@
 #include "observe/observer.h"
 #include "ops/board.h"
 #include "ops/device.h"
+#include "run/capture.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
 #include "run/engine.h"
@@ -64,6 +65,7 @@ struct work {
     /* lock */
     _Alignas(MEM_CACHE_LINE) struct operation_table operations;
     struct groups groups; /* open groups of threads                                   */
+    struct captures captures; /* who waits for operations of a CUDA graph             */
 };
 
 /** Where the ranks are, and how they reach each other. Fixed. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "observe/observe.h"
+#include "run/capture.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -22,7 +23,7 @@
  */
 static bool is_ordered(const struct tutti *t, const struct batch *batch)
 {
-    return batch->space == OP_DEVICE && tickets_are_used(&t->engine.tickets) &&
+    return op_memory(batch->space) == OP_DEVICE && tickets_are_used(&t->engine.tickets) &&
             !op_is_pair(&batch->set->op);
 }
 
@@ -74,6 +75,7 @@ static struct operation *take_operations(struct batch *batch)
 static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
     struct device_event *event = batch->issued;
+    tutti_status status;
 
     batch->time.ended_ns = clock_ns();
     observe(t, batch, EVENT_ENDED);
@@ -87,7 +89,34 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
         complete_list(t, take_operations(batch));
         return TUTTI_OK;
     }
-    return complete_issue(t, take_operations(batch), event);
+    status = complete_issue(t, take_operations(batch), event);
+    if (batch->space == OP_CAPTURED) {
+        capture_end(t);
+    }
+    return status;
+}
+
+/*
+ * All ranks have agreed on what none of them can do: it fails on all, for what the thread's last
+ * error says.
+ */
+static void refuse(struct tutti *t, struct batch *batch)
+{
+    struct batch **at = &t->dispatcher.running;
+    struct operation *next;
+
+    while (*at != batch) {
+        at = &(*at)->next;
+    }
+    *at = batch->next;
+    batch->time.ended_ns = clock_ns();
+    observe(t, batch, EVENT_ENDED);
+    batch->set->running--;
+    for (struct operation *o = take_operations(batch); o != NULL; o = next) {
+        next = o->next;
+        complete_failed(t, o, TUTTI_ERR_UNSUPPORTED, tutti_last_error());
+    }
+    recycle(&t->dispatcher, batch);
 }
 
 /*
@@ -195,6 +224,10 @@ static tutti_status launch_waiting(
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
         observe(t, batch, EVENT_LAUNCHED);
+        if (status == TUTTI_ERR_UNSUPPORTED && batch->space == OP_CAPTURED) {
+            refuse(t, batch);
+            status = TUTTI_OK;
+        }
     }
     return status;
 }

@@ -89,6 +89,7 @@ struct operation_numbers {
 struct operation_device {
     tutti_stream stream; /* what was on it must be done                    */
     struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
+    uint64_t capture; /* of the stream: the commands go into its graph; 0: they do not */
     struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
     struct operation *before; /* in that list, over next; context's lock         */
     _Atomic uint32_t
@@ -232,7 +233,12 @@ static inline bool operation_is_issued(const struct operation *operation)
 /** True when its memory is the device's. Any thread, while the request is not consumed. */
 static inline bool operation_is_on_device(const struct operation *operation)
 {
-    return operation->request.meta.space == OP_DEVICE;
+    return op_memory(operation->request.meta.space) == OP_DEVICE;
+}
+/** True when its commands are to be part of a CUDA graph. As operation_is_on_device(). */
+static inline bool operation_is_captured(const struct operation *operation)
+{
+    return operation->request.meta.space == OP_CAPTURED;
 }
 /** True when an operation is of this request, and nobody is consuming it. Any thread. */
 static inline bool operation_is_of(

@@ -12,10 +12,18 @@ static tutti_status device_look(
     return gpu_memory_look(state, memory, bytes, space);
 }
 
-static tutti_status device_record(
-        void *state, tutti_stream stream, struct device_event **event)
+static tutti_status device_record(void *state, tutti_stream stream,
+        struct device_event **event, uint64_t *capture)
 {
-    return gpu_record_caller(state, stream, event);
+    const tutti_status status = gpu_record_caller(state, stream, event);
+
+    *capture = status == TUTTI_OK ? gpu_event_capture(*event) : 0;
+    return status;
+}
+
+static tutti_status device_capture(void *state, tutti_stream stream, uint64_t *capture)
+{
+    return gpu_capture_of(state, stream, capture);
 }
 
 static tutti_status device_follow(
@@ -30,10 +38,15 @@ static tutti_status device_fence(void *state, tutti_stream stream)
     struct device_event *event = NULL;
     tutti_status status = gpu_record_caller(gpu, stream, &event);
 
-    if (status == TUTTI_OK) {
-        status = gpu_follow(gpu, gpu->streams[GPU_COMM], event);
-        gpu_event_release(gpu, event);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = gpu_event_capture(event) == 0
+            ? gpu_follow(gpu, gpu->streams[GPU_COMM], event)
+            : error_set(TUTTI_ERR_INVALID,
+                      "rank %d: stream %p is being captured in a CUDA graph", gpu->rank,
+                      stream);
+    gpu_event_release(gpu, event);
     return status;
 }
 
@@ -159,6 +172,7 @@ struct device gpu_device(struct gpu *gpu)
     return (struct device){ .state = gpu,
         .look = device_look,
         .record = device_record,
+        .capture = device_capture,
         .follow = device_follow,
         .fence = device_fence,
         .passed = device_passed,
