@@ -143,6 +143,23 @@ static tutti_status find_space(
     return status;
 }
 
+/* Host memory needs no stream; but who names one that is captured expects it in the graph. */
+static tutti_status check_host(const struct tutti *t, const struct submission *s)
+{
+    uint64_t capture = 0;
+
+    if (t->config.issue != CONFIG_ISSUE_CALLER || s->stream == NULL ||
+            t->device.capture(t->device.state, s->stream, &capture) != TUTTI_OK ||
+            capture == 0) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            "\"%s\": rank %d: stream %p is being captured in a CUDA graph, of which "
+            "operations on host memory (or managed memory) cannot be part: give device "
+            "memory, or submit outside of the capture",
+            s->name, t->rank, s->stream);
+}
+
 tutti_status buffers_place(
         struct tutti *t, struct submission *s, const struct op_set *set, bool events)
 {
@@ -153,6 +170,9 @@ tutti_status buffers_place(
         return TUTTI_OK;
     }
     status = find_space(t, s, set);
+    if (status == TUTTI_OK && s->meta.space == OP_HOST) {
+        status = check_host(t, s);
+    }
     if (status != TUTTI_OK || s->meta.space != OP_DEVICE || !events) {
         return status;
     }
