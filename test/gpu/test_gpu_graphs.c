@@ -142,6 +142,7 @@ static void graph_end(struct ends_rank *r, struct step *s)
 
 static void step_fini(struct ends_rank *r, struct step *s)
 {
+    CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, s);
     for (size_t t = 0; t < TENSORS; t++) {
         ends_free(r, (float *)s->input[t]);
@@ -388,6 +389,7 @@ static void run_refused(struct ends_rank *r)
 
     step_init(r, &s);
     CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
+    gpusim_hold(other); /* so that it is not over before the capture is */
     eager = ends_sum(r, "eager", (float *)s.input[1], (float *)s.output[1], 10, other);
     begin(r, r->stream);
     load(r, &s, 0, r->stream);
@@ -423,6 +425,7 @@ static void run_refused(struct ends_rank *r)
             "was submitted outside of it");
     save(r, &s, 0, r->stream);
     end(r, &s);
+    gpusim_release(other);
     CHECK(tutti_wait(r->t, &eager, ENDS_PATIENCE) == TUTTI_OK);
     give(&s, r->rank, 0);
     CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
@@ -486,6 +489,7 @@ static void run_unwaited(struct ends_rank *r)
 /* Rank 1 fails while the others run its graph: their context says so, and their kernels leave. */
 static void run_death(struct ends_rank *r)
 {
+    const tutti_options options = ends_on(r->stream);
     struct step s;
     tutti_request request;
 
@@ -496,6 +500,9 @@ static void run_death(struct ends_rank *r)
     end(r, &s);
     if (r->rank == 1) {
         gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
+        CHECK(tutti_allreduce_async(r->t, "a", s.input[0], s.output[0], 1,
+                      TUTTI_FLOAT32, TUTTI_SUM, &options, &request) ==
+                TUTTI_ERR_CONTEXT_FAILED);
     } else {
         CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
     }
