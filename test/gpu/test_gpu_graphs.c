@@ -257,6 +257,24 @@ static void run_step(struct ends_rank *r)
     step_fini(r, &s);
 }
 
+/* Packed sums outside of the graph, which nothing orders before or behind its launches. */
+static void sum_beside(struct ends_rank *r, struct step *s, void *stream)
+{
+    tutti_request requests[2];
+
+    ends_fill(r, (float *)s->input[2], 1, 100, stream);
+    ends_fill(r, (float *)s->input[5], 1, 100, stream);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < 2; i++) {
+        float *tensor = (float *)s->input[i == 0 ? 2 : 5];
+
+        requests[i] = ends_sum(r, i == 0 ? "p" : "q", tensor, tensor, 100, stream);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    CHECK(tutti_wait_stream_all(r->t, 2, requests, stream, ENDS_PATIENCE, NULL) ==
+            TUTTI_OK);
+}
+
 /*
  * Tensors of two streams, in one batch, which other streams wait for; and of two process sets.
  * A wait draws no stream in: the capture forks and joins with events of its own.
@@ -299,6 +317,7 @@ static void run_streams(struct ends_rank *r)
     end(r, &s);
     for (int step = 0; step < REPLAYS; step++) {
         give(&s, r->rank, step);
+        sum_beside(r, &s, side);
         CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
         for (int64_t i = 0; i < 77; i++) {
@@ -317,34 +336,43 @@ static void run_streams(struct ends_rank *r)
     step_fini(r, &s);
 }
 
-/* More tensors than a kernel takes, in a group; and a second graph, launched in turn with the first. */
-static void run_many(struct ends_rank *r)
+/* Sums of every second float, so that none lies beside another, in a group. */
+static void capture_many(
+        struct ends_rank *r, struct step *graph, float *memory, float *seen, int more)
 {
-    const tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, 2 * MANY);
-    float *seen = ends_pinned(r, MANY);
     tutti_request requests[MANY] = { TUTTI_REQUEST_NULL };
-    struct step graphs[2];
     char name[16];
 
-    ends_whole_sum(r, "warm up");
-    for (int g = 0; g < 2; g++) {
-        begin(r, r->stream);
-        ends_fill(r, memory, (float)(r->rank + 1 + g), 2 * MANY, r->stream);
-        CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-        for (int i = 0; i < MANY; i++) { /* every second float, so that none lies beside another */
-            float *tensor = memory + (ptrdiff_t)2 * i;
+    begin(r, r->stream);
+    ends_fill(r, memory, (float)(r->rank + 1 + more), 2 * MANY, r->stream);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < MANY; i++) {
+        float *tensor = memory + (ptrdiff_t)2 * i;
 
-            (void)snprintf(name, sizeof name, "%d", i);
-            CHECK(tutti_allreduce_async(r->t, name, tensor, tensor, 1, TUTTI_FLOAT32,
-                          TUTTI_SUM, &options, &requests[i]) == TUTTI_OK);
-        }
-        CHECK(tutti_group_end(r->t) == TUTTI_OK);
-        CHECK(tutti_wait_stream_all(r->t, MANY, requests, r->stream, ENDS_PATIENCE,
-                      NULL) == TUTTI_OK);
-        ends_take(r, seen, memory, MANY, r->stream);
-        end(r, &graphs[g]);
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[i] = ends_sum(r, name, tensor, tensor, 1, r->stream);
     }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    CHECK(tutti_wait_stream_all(r->t, MANY, requests, r->stream, ENDS_PATIENCE, NULL) ==
+            TUTTI_OK);
+    ends_take(r, seen, memory, MANY, r->stream);
+    end(r, graph);
+}
+
+/*
+ * More tensors than a kernel takes. Two graphs are launched in turn; the memory of graphs that are
+ * gone is used again.
+ */
+static void run_many(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, (int64_t)2 * MANY);
+    float *seen = ends_pinned(r, MANY);
+    struct gpusim_live live;
+    struct step graphs[2];
+
+    ends_whole_sum(r, "warm up");
+    capture_many(r, &graphs[0], memory, seen, 0);
+    capture_many(r, &graphs[1], memory, seen, 1);
     for (int step = 0; step < REPLAYS; step++) {
         const int g = step % 2;
 
@@ -357,8 +385,15 @@ static void run_many(struct ends_rank *r)
                     1);
         }
     }
+    live = gpusim_live();
+    for (int i = 0; i < 3; i++) {
+        graph_end(r, &graphs[0]);
+        capture_many(r, &graphs[0], memory, seen, 0);
+    }
+    CHECK(gpusim_live().device_bytes == live.device_bytes);
     graph_end(r, &graphs[0]);
     graph_end(r, &graphs[1]);
+    ends_meet(r);
     ends_unpin(r, seen);
     ends_free(r, memory);
 }
@@ -512,6 +547,31 @@ static void run_death(struct ends_rank *r)
     CHECK(r->rank == 1 || cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
 }
 
+static void *pass_time(void *rank)
+{
+    struct ends_rank *r = rank;
+
+    ends_pass_time(r, "they are left behind");
+    CHECK(ends_was_logged(r->job, "destroy graphs and their executables before"));
+    return NULL;
+}
+
+/* A graph is not destroyed, for which NCCL would wait for ever at the end. */
+static void run_left(struct ends_rank *r)
+{
+    static struct step s[ENDS_RANKS_MAX];
+    tutti_request request;
+    pthread_t thread;
+
+    step_init(r, &s[r->rank]);
+    begin(r, r->stream);
+    request = submit(r, &s[r->rank], 0, r->stream);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    end(r, &s[r->rank]);
+    CHECK(pthread_create(&thread, NULL, pass_time, r) == 0);
+    CHECK(pthread_detach(thread) == 0);
+}
+
 const struct ends_case cases_graphs[] = {
     { .name = "step", .body = run_step, .parameters = "issue=caller" },
     { .name = "streams", .body = run_streams, .parameters = "issue=caller" },
@@ -527,5 +587,6 @@ const struct ends_case cases_graphs[] = {
             .parameters = "issue=caller",
             .finalize = TUTTI_ERR_CONTEXT_FAILED,
             .is_lost = true },
+    { .name = "left", .body = run_left, .parameters = "issue=caller", .is_lost = true },
     { .name = NULL },
 };
