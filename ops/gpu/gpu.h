@@ -155,7 +155,7 @@ void gpu_event_hold(struct device_event *event);
 /** NULL is allowed. */
 void gpu_event_release(struct gpu *gpu, struct device_event *event);
 
-/** The same on a stream that is being captured; such an event counts as passed. */
+/** The same on a stream that is being captured: nobody may ask whether it has passed. */
 TUTTI_MUST_USE tutti_status gpu_record_captured(struct gpu *gpu, cu_stream stream,
         uint64_t capture, struct device_event **event);
 /** The capture that an event is part of; 0: none. */

@@ -12,7 +12,7 @@ struct device_event {
     cu_event handle; /* owned */
     _Atomic int references; /* 0: it is spare                                      */
     _Atomic bool has_passed; /* known to have; the driver need not be asked         */
-    uint64_t capture; /* it is in a graph, where nobody may ask; 0: it is not    */
+    uint64_t capture; /* in whose graph it is, where nobody may ask; 0: none     */
     struct device_event *next; /* among the spare ones; lock of gpu_events            */
     struct device_event *next_of_all; /* fixed */
 };
@@ -140,7 +140,7 @@ static cu_result record(
 {
     const cu_result result = gpu->cuda->event_record(event->handle, stream);
 
-    if (result == CU_SUCCESS && event->capture == 0) {
+    if (result == CU_SUCCESS) {
         atomic_store_explicit(&event->has_passed, false, memory_order_relaxed);
     }
     return result;

@@ -38,6 +38,8 @@ static const struct tensor tensors[] = {
 struct step {
     char *input[TENSORS], *output[TENSORS]; /* device */
     char *given[TENSORS], *got[TENSORS]; /* pinned */
+    void *side; /* a stream */
+    float *beside; /* device memory that is in no graph */
     void *graph, *exec;
 };
 
@@ -131,6 +133,8 @@ static void step_init(struct ends_rank *r, struct step *s)
         s->given[t] = (char *)ends_pinned(r, most);
         s->got[t] = (char *)ends_pinned(r, most);
     }
+    s->beside = ends_alloc(r, 200);
+    CHECK(cuStreamCreate(&s->side, 1) == CUDA_SUCCESS);
     ends_whole_sum(r, "warm up");
 }
 
@@ -144,6 +148,8 @@ static void step_fini(struct ends_rank *r, struct step *s)
 {
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, s);
+    ends_free(r, s->beside);
+    CHECK(cuStreamDestroy_v2(s->side) == CUDA_SUCCESS);
     for (size_t t = 0; t < TENSORS; t++) {
         ends_free(r, (float *)s->input[t]);
         ends_free(r, (float *)s->output[t]);
@@ -212,11 +218,26 @@ static void save(struct ends_rank *r, struct step *s, size_t t, void *stream)
                   (size_t)output_count(r, t) * width(t), stream) == CUDA_SUCCESS);
 }
 
-/* With other collectives before and after each launch: all of one order. */
+/* Packed sums outside of the graph, which nothing orders before or behind its launches. */
+static void sum_beside(struct ends_rank *r, const struct step *s)
+{
+    tutti_request requests[2];
+
+    ends_fill(r, s->beside, 1, 200, s->side);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    requests[0] = ends_sum(r, "p", s->beside, s->beside, 99, s->side);
+    requests[1] = ends_sum(r, "q", s->beside + 100, s->beside + 100, 99, s->side);
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    CHECK(tutti_wait_stream_all(r->t, 2, requests, s->side, ENDS_PATIENCE, NULL) ==
+            TUTTI_OK);
+}
+
+/* With other collectives of the same set before and after launches. */
 static void replay(struct ends_rank *r, struct step *s)
 {
     for (int step = 0; step < REPLAYS; step++) {
         give(s, r->rank, step);
+        sum_beside(r, s);
         CHECK(cuGraphLaunch(s->exec, r->stream) == CUDA_SUCCESS);
         if (step % 3 == 0) {
             ends_whole_sum(r, "between");
@@ -257,24 +278,6 @@ static void run_step(struct ends_rank *r)
     step_fini(r, &s);
 }
 
-/* Packed sums outside of the graph, which nothing orders before or behind its launches. */
-static void sum_beside(struct ends_rank *r, struct step *s, void *stream)
-{
-    tutti_request requests[2];
-
-    ends_fill(r, (float *)s->input[2], 1, 100, stream);
-    ends_fill(r, (float *)s->input[5], 1, 100, stream);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < 2; i++) {
-        float *tensor = (float *)s->input[i == 0 ? 2 : 5];
-
-        requests[i] = ends_sum(r, i == 0 ? "p" : "q", tensor, tensor, 100, stream);
-    }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    CHECK(tutti_wait_stream_all(r->t, 2, requests, stream, ENDS_PATIENCE, NULL) ==
-            TUTTI_OK);
-}
-
 /*
  * Tensors of two streams, in one batch, which other streams wait for; and of two process sets.
  * A wait draws no stream in: the capture forks and joins with events of its own.
@@ -285,39 +288,37 @@ static void run_streams(struct ends_rank *r)
     tutti_process_set pair = TUTTI_WORLD;
     tutti_options options;
     tutti_request one, two, three = TUTTI_REQUEST_NULL;
-    void *side = NULL, *event = NULL;
+    void *event = NULL;
     struct step s;
 
     step_init(r, &s);
     CHECK(tutti_process_set_create(r->t, members, 2, &pair) == TUTTI_OK);
-    CHECK(cuStreamCreate(&side, 1) == CUDA_SUCCESS);
     CHECK(cuEventCreate(&event, 2) == CUDA_SUCCESS);
     begin(r, r->stream);
+    CHECK(cuEventRecord(event, r->stream) == CUDA_SUCCESS);
+    CHECK(cuStreamWaitEvent(s.side, event, 0) == CUDA_SUCCESS);
     load(r, &s, 0, r->stream);
     one = submit(r, &s, 0, r->stream);
-    CHECK(cuEventRecord(event, r->stream) == CUDA_SUCCESS);
-    CHECK(cuStreamWaitEvent(side, event, 0) == CUDA_SUCCESS);
-    load(r, &s, 1, side);
-    two = submit(r, &s, 1, side);
-    options = ends_on(side);
+    load(r, &s, 1, s.side);
+    two = submit(r, &s, 1, s.side);
+    options = ends_on(s.side);
     options.process_set = pair;
-    ends_fill(r, (float *)s.input[4], (float)(r->rank + 1), 40, side);
+    ends_fill(r, (float *)s.input[4], (float)(r->rank + 1), 40, s.side);
     if (r->rank < 2) {
         CHECK(tutti_allreduce_async(r->t, "pair", s.input[4], s.output[4], 40,
                       TUTTI_FLOAT32, TUTTI_SUM, &options, &three) == TUTTI_OK);
     }
-    CHECK(tutti_wait_stream(r->t, &one, side, ENDS_PATIENCE) == TUTTI_OK);
-    save(r, &s, 0, side);
+    CHECK(tutti_wait_stream(r->t, &one, s.side, ENDS_PATIENCE) == TUTTI_OK);
+    save(r, &s, 0, s.side);
     CHECK(tutti_wait_stream(r->t, &two, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     save(r, &s, 1, r->stream);
     CHECK(tutti_wait_stream(r->t, &three, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     ends_take(r, (float *)s.got[4], (float *)s.output[4], 40, r->stream);
-    CHECK(cuEventRecord(event, side) == CUDA_SUCCESS);
+    CHECK(cuEventRecord(event, s.side) == CUDA_SUCCESS);
     CHECK(cuStreamWaitEvent(r->stream, event, 0) == CUDA_SUCCESS);
     end(r, &s);
     for (int step = 0; step < REPLAYS; step++) {
         give(&s, r->rank, step);
-        sum_beside(r, &s, side);
         CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
         for (int64_t i = 0; i < 77; i++) {
@@ -332,7 +333,6 @@ static void run_streams(struct ends_rank *r)
         }
     }
     CHECK(cuEventDestroy_v2(event) == CUDA_SUCCESS);
-    CHECK(cuStreamDestroy_v2(side) == CUDA_SUCCESS);
     step_fini(r, &s);
 }
 
@@ -419,13 +419,11 @@ static void run_refused(struct ends_rank *r)
 {
     tutti_options options = ends_on(r->stream);
     tutti_request eager, captured, gathered;
-    void *other = NULL;
     struct step s;
 
     step_init(r, &s);
-    CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
-    gpusim_hold(other); /* so that it is not over before the capture is */
-    eager = ends_sum(r, "eager", (float *)s.input[1], (float *)s.output[1], 10, other);
+    gpusim_hold(s.side); /* so that it is not over before the capture is */
+    eager = ends_sum(r, "eager", (float *)s.input[1], (float *)s.output[1], 10, s.side);
     begin(r, r->stream);
     load(r, &s, 0, r->stream);
     captured = submit(r, &s, 0, r->stream);
@@ -446,7 +444,7 @@ static void run_refused(struct ends_rank *r)
     expect_refused(r, tutti_wait(r->t, &captured, TUTTI_FOREVER),
             "only tutti_wait_stream() takes the request");
     expect_refused(r, tutti_test(r->t, &captured), "only tutti_wait_stream()");
-    expect_refused(r, tutti_wait_stream(r->t, &captured, other, TUTTI_FOREVER),
+    expect_refused(r, tutti_wait_stream(r->t, &captured, s.side, TUTTI_FOREVER),
             "is not being captured in this graph");
     CHECK(tutti_wait_stream(r->t, &captured, r->stream, 0) != TUTTI_ERR_INVALID);
     CHECK(captured == TUTTI_REQUEST_NULL ||
@@ -460,12 +458,11 @@ static void run_refused(struct ends_rank *r)
             "was submitted outside of it");
     save(r, &s, 0, r->stream);
     end(r, &s);
-    gpusim_release(other);
+    gpusim_release(s.side);
     CHECK(tutti_wait(r->t, &eager, ENDS_PATIENCE) == TUTTI_OK);
     give(&s, r->rank, 0);
     CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
     step_fini(r, &s);
 }
 
@@ -515,6 +512,7 @@ static void run_unwaited(struct ends_rank *r)
             "before the capture ends");
     eager = ends_sum(r, "eager", (float *)s.input[1], (float *)s.output[1], 10,
             r->stream);
+    ends_meet(r);
     CHECK(tutti_wait(r->t, &eager, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
     CHECK(strstr(tutti_last_error(), "allreduce \"a\" was submitted while") != NULL);
     CHECK(tutti_wait(r->t, &captured, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
@@ -526,11 +524,14 @@ static void run_death(struct ends_rank *r)
 {
     const tutti_options options = ends_on(r->stream);
     struct step s;
-    tutti_request request;
+    tutti_request request, kept;
 
     step_init(r, &s);
     begin(r, r->stream);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    kept = submit(r, &s, 1, r->stream);
     request = submit(r, &s, 0, r->stream);
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
     CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     end(r, &s);
     if (r->rank == 1) {
@@ -544,6 +545,8 @@ static void run_death(struct ends_rank *r)
     graph_end(r, &s); /* which ends when its launch does */
     CHECK(tutti_barrier(r->t, "x", NULL) == TUTTI_ERR_CONTEXT_FAILED);
     CHECK(strstr(tutti_last_error(), "rank 1 has lost GPU") != NULL);
+    CHECK(tutti_wait(r->t, &kept, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(kept == TUTTI_REQUEST_NULL);
     CHECK(r->rank == 1 || cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
 }
 
