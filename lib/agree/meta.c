@@ -167,7 +167,7 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
     *meta = (struct meta){ .count = wire_get_svarint(in) };
     meta->row_count = wire_get_svarint(in);
     form = wire_get_u8(in);
-    space = (form & META_DEVICE_FLAG) != 0 ? OP_DEVICE
+    space = (form & META_DEVICE_FLAG) != 0     ? OP_DEVICE
             : (form & META_CAPTURED_FLAG) != 0 ? OP_CAPTURED
                                                : OP_HOST;
     meta->step = (form & META_STEP_FLAG) != 0 ? wire_get_varint(in) : 0;

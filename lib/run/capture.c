@@ -17,7 +17,7 @@ tutti_status capture_refuse(const struct tutti *t, const char *name,
 
 tutti_status capture_enter(struct tutti *t, tutti_stream stream)
 {
-    struct captures *captures = &t->work.captures;
+    struct captures *captures = &t->captures;
     tutti_status status = TUTTI_OK;
 
     pthread_mutex_lock(&t->lock);
@@ -37,7 +37,7 @@ tutti_status capture_enter(struct tutti *t, tutti_stream stream)
 void capture_leave(struct tutti *t)
 {
     pthread_mutex_lock(&t->lock);
-    t->work.captures.threads--;
+    t->captures.threads--;
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -46,16 +46,15 @@ bool capture_is_idle(void *t)
     const struct tutti *context = t;
 
     /* Acquire: pairs with capture_end(). */
-    return atomic_load_explicit(
-                   &context->work.captures.issuing, memory_order_acquire) == 0 ||
+    return atomic_load_explicit(&context->captures.issuing, memory_order_acquire) ==
+            0 ||
             atomic_load_explicit(&context->failure.is_set, memory_order_acquire) != 0;
 }
 
 static void count(struct tutti *t, uint32_t change)
 {
     /* Release: whoever sees that there is none may end the capture. */
-    (void)atomic_fetch_add_explicit(
-            &t->work.captures.issuing, change, memory_order_release);
+    (void)atomic_fetch_add_explicit(&t->captures.issuing, change, memory_order_release);
 }
 
 tutti_status capture_begin(struct tutti *t, struct batch *batch)
@@ -64,14 +63,15 @@ tutti_status capture_begin(struct tutti *t, struct batch *batch)
 
     /* Counted under the lock: a thread that has left waits for it. */
     pthread_mutex_lock(&t->lock);
-    is_awaited = t->work.captures.threads > 0;
-    batch->op.stream = t->work.captures.stream;
+    is_awaited = t->captures.threads > 0;
+    batch->op.stream = t->captures.stream;
     count(t, is_awaited ? 1 : 0);
     pthread_mutex_unlock(&t->lock);
     if (is_awaited) {
         return TUTTI_OK;
     }
-    return error_set(TUTTI_ERR_INVALID, "rank %d: %s \"%s\" was submitted while its stream was captured in a CUDA "
+    return error_set(TUTTI_ERR_INVALID,
+            "rank %d: %s \"%s\" was submitted while its stream was captured in a CUDA "
             "graph, and comes before what is waited for now: call tutti_wait_stream() "
             "for all operations of a capture before it ends, and before other waits",
             t->rank, meta_collective_name(batch->operations[0]->request.collective),

@@ -19,7 +19,8 @@ struct tutti;
 struct captures {
     tutti_stream stream; /* that batches are put on; lock                            */
     uint32_t threads; /* that wait with it; lock                                  */
-    _Atomic uint32_t issuing; /* batches that are being put there; written by the engine */
+    _Atomic uint32_t
+            issuing; /* batches that are being put there; written by the engine */
 };
 
 /**

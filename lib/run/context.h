@@ -65,7 +65,6 @@ struct work {
     /* lock */
     _Alignas(MEM_CACHE_LINE) struct operation_table operations;
     struct groups groups; /* open groups of threads                                   */
-    struct captures captures; /* who waits for operations of a CUDA graph             */
 };
 
 /** Where the ranks are, and how they reach each other. Fixed. */
@@ -102,6 +101,7 @@ struct tutti {
     bool closing; /* finalize was called: nothing more is accepted                    */
     struct process_sets sets; /* written by the engine under the lock                 */
     struct outputs outputs; /* memory that it hands out                               */
+    struct captures captures; /* who waits for operations of a CUDA graph             */
 
     /* as their headers say */
     struct failure failure;

@@ -23,8 +23,8 @@
  */
 static bool is_ordered(const struct tutti *t, const struct batch *batch)
 {
-    return op_memory(batch->space) == OP_DEVICE && tickets_are_used(&t->engine.tickets) &&
-            !op_is_pair(&batch->set->op);
+    return op_memory(batch->space) == OP_DEVICE &&
+            tickets_are_used(&t->engine.tickets) && !op_is_pair(&batch->set->op);
 }
 
 void dispatch_queue(struct tutti *t, struct batch *batch)

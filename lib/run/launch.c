@@ -204,8 +204,8 @@ static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 
     batch->backend = choose(&t->dispatcher, batch);
     if (batch->space == OP_CAPTURED) {
-        status = batch->backend == NULL ? refuse_staged(batch)
-                                        : capture_begin(t, batch);
+        status =
+                batch->backend == NULL ? refuse_staged(batch) : capture_begin(t, batch);
         if (status != TUTTI_OK) {
             return status;
         }

@@ -89,7 +89,8 @@ struct operation_numbers {
 struct operation_device {
     tutti_stream stream; /* what was on it must be done                    */
     struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
-    uint64_t capture; /* of the stream: the commands go into its graph; 0: they do not */
+    uint64_t
+            capture; /* of the stream: the commands go into its graph; 0: they do not */
     struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
     struct operation *before; /* in that list, over next; context's lock         */
     _Atomic uint32_t

@@ -319,8 +319,8 @@ static tutti_status follow_events(const struct gpu_backend *gb,
         return TUTTI_OK;
     }
     if (task->graph != NULL) {
-        return gpu_graph_follow(gb->gpu, task->graph, batch->stream, batch->after,
-                batch->after_count);
+        return gpu_graph_follow(
+                gb->gpu, task->graph, batch->stream, batch->after, batch->after_count);
     }
     for (size_t i = 0; i < batch->after_count && status == TUTTI_OK; i++) {
         status = gpu_follow(gb->gpu, gb->gpu->streams[stream], batch->after[i]);
@@ -489,9 +489,9 @@ static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
         status = packing_run(&gb->packing, &work);
     }
     if (status == TUTTI_OK) {
-        status = task->graph != NULL ? gpu_graph_record(gpu, task->graph,
-                                               task->batch->stream, &event)
-                                     : gpu_record(gpu, gpu->streams[last], &event);
+        status = task->graph != NULL
+                ? gpu_graph_record(gpu, task->graph, task->batch->stream, &event)
+                : gpu_record(gpu, gpu->streams[last], &event);
     }
     if (status != TUTTI_OK) {
         return status;

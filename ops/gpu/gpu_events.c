@@ -177,8 +177,8 @@ tutti_status gpu_event_record(
     return status;
 }
 
-tutti_status gpu_record_captured(struct gpu *gpu, cu_stream stream, uint64_t capture,
-        struct device_event **made)
+tutti_status gpu_record_captured(
+        struct gpu *gpu, cu_stream stream, uint64_t capture, struct device_event **made)
 {
     struct device_event *event = NULL;
     tutti_status status = gpu_enter(gpu);

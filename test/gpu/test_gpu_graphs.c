@@ -79,10 +79,9 @@ static int64_t output_count(const struct ends_rank *r, size_t tensor)
 {
     const int64_t count = tensors[tensor].count;
 
-    return tensors[tensor].collective == TUTTI_ALLGATHER ? count * r->size
-            : tensors[tensor].collective == TUTTI_REDUCESCATTER
-            ? count / r->size
-            : count;
+    return tensors[tensor].collective == TUTTI_ALLGATHER        ? count * r->size
+            : tensors[tensor].collective == TUTTI_REDUCESCATTER ? count / r->size
+                                                                : count;
 }
 
 /* A positive number, which float16 has. */
@@ -400,8 +399,7 @@ static void run_many(struct ends_rank *r)
 
 /* ------------------------------------------------------------------------ refusals */
 
-static void expect_refused(
-        struct ends_rank *r, tutti_status status, const char *words)
+static void expect_refused(struct ends_rank *r, tutti_status status, const char *words)
 {
     CHECK(status == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), words) != NULL);
@@ -510,8 +508,8 @@ static void run_unwaited(struct ends_rank *r)
     end(r, &s);
     expect_refused(r, tutti_wait_stream(r->t, &captured, r->stream, ENDS_PATIENCE),
             "before the capture ends");
-    eager = ends_sum(r, "eager", (float *)s.input[1], (float *)s.output[1], 10,
-            r->stream);
+    eager = ends_sum(
+            r, "eager", (float *)s.input[1], (float *)s.output[1], 10, r->stream);
     ends_meet(r);
     CHECK(tutti_wait(r->t, &eager, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
     CHECK(strstr(tutti_last_error(), "allreduce \"a\" was submitted while") != NULL);
@@ -537,8 +535,8 @@ static void run_death(struct ends_rank *r)
     if (r->rank == 1) {
         gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
         CHECK(tutti_allreduce_async(r->t, "a", s.input[0], s.output[0], 1,
-                      TUTTI_FLOAT32, TUTTI_SUM, &options, &request) ==
-                TUTTI_ERR_CONTEXT_FAILED);
+                      TUTTI_FLOAT32, TUTTI_SUM, &options,
+                      &request) == TUTTI_ERR_CONTEXT_FAILED);
     } else {
         CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
     }

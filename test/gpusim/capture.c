@@ -597,6 +597,5 @@ int cuGraphLaunch(void *exec, void *stream)
     if (result == CUDA_SUCCESS && (executable == NULL || found->capture != NULL)) {
         result = CUDA_INVALID_VALUE;
     }
-    return sim_leave(
-            result == CUDA_SUCCESS ? graph_launch(executable, found) : result);
+    return sim_leave(result == CUDA_SUCCESS ? graph_launch(executable, found) : result);
 }
