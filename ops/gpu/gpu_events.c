@@ -305,7 +305,7 @@ static tutti_status refuse_foreign(
 static const char *why_not_captured(const struct gpu *gpu)
 {
     if (gpu->config->issue != CONFIG_ISSUE_CALLER) {
-        return "with issue=engine another thread issues them when all ranks are there, "
+        return "with issue=auto another thread issues them when all ranks are there, "
                "so set issue=caller";
     }
     if (gpu->nccl == NULL) {
