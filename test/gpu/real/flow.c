@@ -319,8 +319,9 @@ static void replay(struct suite *s, begin_fn begin, end_fn end, void *memory)
     find(s, "cuGraphLaunch", &launch);
     find(s, "cuGraphDestroy", &destroy);
     find(s, "cuGraphExecDestroy", &destroy_exec);
-    if (!SUITE_EXPECT(s, instantiate != NULL && launch != NULL && destroy != NULL &&
-                            destroy_exec != NULL)) {
+    if (!SUITE_EXPECT(s,
+                instantiate != NULL && launch != NULL && destroy != NULL &&
+                        destroy_exec != NULL)) {
         return;
     }
     warm_up(s, memory);
