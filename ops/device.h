@@ -56,10 +56,7 @@ struct device {
      * collectives cannot be; TUTTI_ERR_NO_MEMORY.
      */
     tutti_status (*record)(void *state, tutti_stream stream,
-            struct device_event **event, uint64_t *capture);
-
-    /* The capture that a stream of the caller is part of; 0: none. Errors: as record(). */
-    tutti_status (*capture)(void *state, tutti_stream stream, uint64_t *capture);
+            struct device_event **event, bool *captured);
 
     /*
      * What is put on a stream of the caller from now on waits for an event. Errors: as

@@ -44,7 +44,6 @@ static tutti_status submit_and_wait(tutti *t, const struct submission *submissio
         return status;
     }
     alone.callback = NULL;
-    alone.blocks = true;
     driver_enter(t);
     status = submit(t, &alone, &request);
     if (status == TUTTI_OK) {

@@ -7,6 +7,7 @@
 #include "api/wait.h"
 #include "base/clock.h"
 #include "observe/observe.h"
+#include "run/complete_device.h"
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/failure.h"
@@ -25,13 +26,6 @@ tutti_status call_check_context(const tutti *t)
     return TUTTI_OK;
 }
 
-/* The host is not told when a graph runs: it would wait for ever. A failure ends it, though. */
-static bool is_refused(const tutti *t, const struct operation *operation)
-{
-    return operation_is_captured(operation) &&
-            atomic_load_explicit(&t->failure.is_set, memory_order_acquire) == 0;
-}
-
 static bool is_over(const struct wait *wait, size_t i)
 {
     const struct operation *operation = wait->operations[i];
@@ -40,8 +34,7 @@ static bool is_over(const struct wait *wait, size_t i)
         return true;
     }
     if (!wait->issued) {
-        return operation_is_over(operation, wait->requests[i]) ||
-                is_refused(wait->t, operation);
+        return operation_is_over(operation, wait->requests[i]);
     }
     return operation_is_over_or_issued(operation, wait->requests[i]) ||
             (failure_lingers(wait->t) && operation_is_on_device(operation));
@@ -92,49 +85,38 @@ static void put_back(tutti *t, struct spent *spent)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Lock held, so that its name is there. Why the request of an operation cannot be consumed yet. */
-static tutti_status not_done(
-        const tutti *t, const struct operation *operation, bool by_stream)
+/*
+ * True when an operation is done; else the error says that it is not. The name is read under the
+ * lock: without it the operation could end, and its name be forgotten.
+ */
+static bool check_done(tutti *t, const struct operation *operation)
 {
-    const char *name = meta_collective_name(operation->request.collective);
+    bool is_done = operation_is_done(operation);
 
-    if (is_refused(t, operation) && !by_stream) {
-        return error_set(TUTTI_ERR_INVALID,
-                "this %s of rank %d was submitted while its stream was captured in a "
-                "CUDA graph: only tutti_wait_stream() takes the request",
-                name, t->rank);
-    }
-    if (operation_is_issued(operation)) {
-        return error_set(TUTTI_ERR_TIMEOUT,
-                "%s is issued, and not finished by the GPU of rank %d", name, t->rank);
-    }
-    return error_set(TUTTI_ERR_TIMEOUT, "%s \"%s\" is not finished on rank %d%s%s",
-            name, operation->request.name, t->rank,
-            t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
-}
-
-/* The name is read under the lock: without it the operation could end, and it be forgotten. */
-static tutti_status check_done(
-        tutti *t, const struct operation *operation, bool by_stream)
-{
-    tutti_status status = TUTTI_OK;
-
-    if (!operation_is_done(operation)) {
+    if (!is_done) {
         pthread_mutex_lock(&t->lock);
-        if (!operation_is_done(operation)) {
-            status = not_done(t, operation, by_stream);
+        is_done = operation_is_done(operation);
+        if (!is_done && operation_is_issued(operation)) {
+            (void)error_set(TUTTI_ERR_TIMEOUT,
+                    "%s is issued, and not finished by the GPU of rank %d",
+                    meta_collective_name(operation->request.collective), t->rank);
+        } else if (!is_done) {
+            (void)error_set(TUTTI_ERR_TIMEOUT,
+                    "%s \"%s\" is not finished on rank %d%s%s",
+                    meta_collective_name(operation->request.collective),
+                    operation->request.name, t->rank,
+                    t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
         }
         pthread_mutex_unlock(&t->lock);
     }
-    return status;
+    return is_done;
 }
 
 /*
  * The final status of a request, which is gone then, unless its output is still to be
  * taken.
  */
-static tutti_status consume(
-        tutti *t, tutti_request *request, bool by_stream, struct spent *spent)
+static tutti_status consume(tutti *t, tutti_request *request, struct spent *spent)
 {
     struct operation *operation = operation_find(&t->work.operations, *request);
     tutti_status status;
@@ -142,9 +124,8 @@ static tutti_status consume(
     if (operation == NULL) {
         return unknown(*request);
     }
-    status = check_done(t, operation, by_stream);
-    if (status != TUTTI_OK) {
-        return status;
+    if (!check_done(t, operation)) {
+        return TUTTI_ERR_TIMEOUT;
     }
     if (!operation_claim(operation, *request)) {
         return unknown(*request);
@@ -164,6 +145,7 @@ static tutti_status consume(
         return status;
     }
     *request = TUTTI_REQUEST_NULL;
+    complete_forget_graph(t, operation);
     if (operation_end(operation)) {
         operation->next = spent->operations;
         spent->operations = operation;
@@ -174,7 +156,7 @@ static tutti_status consume(
 static tutti_status consume_one(tutti *t, tutti_request *request)
 {
     struct spent spent = { 0 };
-    const tutti_status status = consume(t, request, false, &spent);
+    const tutti_status status = consume(t, request, &spent);
 
     put_back(t, &spent);
     return status;
@@ -221,6 +203,16 @@ static void demand(tutti *t, const struct wait *wait,
     }
 }
 
+/* What is half in a graph gets there, whatever the deadline: then its capture may end. */
+static bool none_is_captured(void *what)
+{
+    const tutti *t = what;
+
+    /* Acquire: pairs with the engine's release. */
+    return atomic_load_explicit(&t->engine.capturing, memory_order_acquire) == 0 ||
+            atomic_load_explicit(&t->failure.is_set, memory_order_acquire) != 0;
+}
+
 /* The first that is not over, or was the last to be. */
 static const struct operation *waited_for(const struct wait *wait)
 {
@@ -239,6 +231,7 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
     demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
     demand(t, wait, operation_satisfied);
+    driver_wait(t, none_is_captured, t, INT64_MAX);
     observe_operation(t, waited_for(wait), EVENT_LEFT, (uint64_t)begin_ns);
 }
 
@@ -398,7 +391,7 @@ void wait_note(struct error *first, tutti_status status)
     }
 }
 
-void wait_consume(tutti *t, bool by_stream, size_t count, tutti_request *requests,
+void wait_consume(tutti *t, size_t count, tutti_request *requests,
         tutti_status *statuses, struct error *first)
 {
     struct spent spent = { 0 };
@@ -407,7 +400,7 @@ void wait_consume(tutti *t, bool by_stream, size_t count, tutti_request *request
         tutti_status status = TUTTI_OK;
 
         if (requests[i] != TUTTI_REQUEST_NULL) {
-            status = consume(t, &requests[i], by_stream, &spent);
+            status = consume(t, &requests[i], &spent);
         }
         if (statuses != NULL) {
             statuses[i] = status;
@@ -437,8 +430,8 @@ tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *requests,
         /* Unknown requests count as over here and are reported when consumed. */
         (void)wait_prepare(t, &wait, requests + at, count);
         wait_until(t, &wait, deadline);
-        wait_consume(t, false, count, requests + at,
-                statuses != NULL ? statuses + at : NULL, &first);
+        wait_consume(t, count, requests + at, statuses != NULL ? statuses + at : NULL,
+                &first);
     }
     driver_leave(t);
     return first.status == TUTTI_OK ? TUTTI_OK : error_raise(&first);

@@ -4,7 +4,6 @@
 #include "api/call.h"
 #include "api/wait.h"
 #include "base/faults.h"
-#include "run/capture.h"
 #include "run/complete_device.h"
 #include "run/context.h"
 #include "run/driver.h"
@@ -84,8 +83,8 @@ static void consume_others(tutti *t, const struct stream_wait *on, size_t count,
     error_fill(&staying, on->status, t->rank, "%s", tutti_last_error());
     for (size_t i = 0; i < count; i++) {
         if (!on->stays[i]) {
-            wait_consume(t, true, 1, requests + i,
-                    statuses != NULL ? statuses + i : NULL, first);
+            wait_consume(
+                    t, 1, requests + i, statuses != NULL ? statuses + i : NULL, first);
             continue;
         }
         if (statuses != NULL) {
@@ -129,85 +128,18 @@ static void keep_place(tutti *t, const struct wait *wait, tutti_stream stream)
     }
 }
 
-/* Sets *captured when any of them is to be part of a CUDA graph, as the stream must be then. */
-static tutti_status look_at_captures(
-        tutti *t, const struct wait *wait, tutti_stream stream, bool *captured)
-{
-    tutti_status status = TUTTI_OK;
-    uint64_t capture = 0;
-
-    *captured = false;
-    for (size_t i = 0; i < wait->count && status == TUTTI_OK; i++) {
-        const struct operation *operation = wait->operations[i];
-
-        if (operation == NULL || !operation_is_captured(operation) ||
-                operation_is_over(operation, wait->requests[i])) {
-            continue;
-        }
-        if (!*captured) {
-            status = failure_of_device(
-                    t, t->device.capture(t->device.state, stream, &capture));
-        }
-        *captured = true;
-        if (status == TUTTI_OK && operation->on_device.capture != capture) {
-            status = error_set(TUTTI_ERR_INVALID,
-                    "rank %d: the operation was submitted while its stream was "
-                    "captured in a CUDA graph, and stream %p is not being captured in "
-                    "this graph: wait for it there, before the capture ends",
-                    t->rank, stream);
-        }
-    }
-    return status;
-}
-
-/* Operations of a graph are put on the stream meanwhile, all or none of each batch. */
-static tutti_status wait_in_capture(
-        tutti *t, struct wait *wait, tutti_stream stream, int64_t deadline_ns)
-{
-    const tutti_status status = capture_enter(t, stream);
-
-    if (status == TUTTI_OK) {
-        wait_until(t, wait, deadline_ns);
-        capture_leave(t);
-        driver_wait(t, capture_is_idle, t, INT64_MAX);
-    }
-    return status;
-}
-
-/* The stream is not one on which these can be waited for. */
-static void stay(struct stream_wait *on, const struct wait *wait, tutti_status status)
-{
-    on->status = status;
-    for (size_t i = 0; i < wait->count; i++) {
-        on->stays[i] = wait->operations[i] != NULL &&
-                !operation_is_over(wait->operations[i], wait->requests[i]);
-    }
-}
-
 static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
         int64_t deadline_ns, tutti_request *requests)
 {
-    tutti_status status = TUTTI_OK;
-    bool captured = false;
-
     wait->issued = true;
     if (FAULT(WAIT_STREAM_BEFORE_ISSUE)) {
         forget_unissued(wait, requests);
     }
     if (!has_failed(t)) {
-        status = look_at_captures(t, wait, on->stream, &captured);
+        keep_place(t, wait, on->stream);
     }
-    if (captured && status == TUTTI_OK) {
-        status = wait_in_capture(t, wait, on->stream, deadline_ns);
-    } else if (!captured) {
-        if (!has_failed(t)) {
-            keep_place(t, wait, on->stream);
-        }
-        wait_until(t, wait, deadline_ns);
-    }
-    if (status != TUTTI_OK && !has_failed(t)) {
-        stay(on, wait, status);
-    } else if (has_failed(t)) {
+    wait_until(t, wait, deadline_ns);
+    if (has_failed(t)) {
         keep(t, wait, on);
     } else if (t->device.state != NULL) {
         hand_over(t, wait, on);
@@ -237,7 +169,7 @@ tutti_status tutti_wait_stream_all(tutti *t, size_t n, tutti_request *requests,
         (void)wait_prepare(t, &wait, requests + at, count);
         wait_chunk(t, &on, &wait, deadline, requests + at);
         if (on.status == TUTTI_OK) {
-            wait_consume(t, true, count, requests + at, its, &first);
+            wait_consume(t, count, requests + at, its, &first);
         } else {
             consume_others(t, &on, count, requests + at, its, &first);
         }

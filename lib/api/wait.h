@@ -43,11 +43,10 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns);
 int64_t wait_deadline(int64_t timeout_ns);
 
 /**
- * Consumes requests that are over; statuses may be NULL. Those of a CUDA graph are refused unless a
- * stream has waited for them.
+ * Consumes requests that are over; statuses may be NULL.
  * @param[in,out] first  the first error of all, time-outs only if there is no other
  */
-void wait_consume(tutti *t, bool by_stream, size_t count, tutti_request *requests,
+void wait_consume(tutti *t, size_t count, tutti_request *requests,
         tutti_status *statuses, struct error *first);
 
 /** What became of one of them, with the thread's last error. */

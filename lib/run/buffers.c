@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "agree/meta.h"
-#include "run/capture.h"
 #include "run/context.h"
 #include "run/rows.h"
 #include "run/submit.h"
@@ -146,23 +145,28 @@ static tutti_status find_space(
 /* Host memory needs no stream; but who names one that is captured expects it in the graph. */
 static tutti_status check_host(const struct tutti *t, const struct submission *s)
 {
-    uint64_t capture = 0;
+    struct device_event *event = NULL;
+    bool captured = false;
 
     if (t->config.issue != CONFIG_ISSUE_CALLER || s->stream == NULL ||
-            t->device.capture(t->device.state, s->stream, &capture) != TUTTI_OK ||
-            capture == 0) {
+            t->device.record(t->device.state, s->stream, &event, &captured) !=
+                    TUTTI_OK) {
         return TUTTI_OK;
     }
-    return error_set(TUTTI_ERR_INVALID,
-            "\"%s\": rank %d: stream %p is being captured in a CUDA graph, of which "
-            "operations on host memory (or managed memory) cannot be part: give device "
-            "memory, or submit outside of the capture",
-            s->name, t->rank, s->stream);
+    t->device.release(t->device.state, event);
+    return !captured ? TUTTI_OK
+                     : error_set(TUTTI_ERR_INVALID,
+                               "\"%s\": rank %d: stream %p is being captured in a CUDA "
+                               "graph, of which operations on host memory (or managed "
+                               "memory) cannot be part: give device memory, or submit "
+                               "outside of the capture",
+                               s->name, t->rank, s->stream);
 }
 
 tutti_status buffers_place(
         struct tutti *t, struct submission *s, const struct op_set *set, bool events)
 {
+    bool captured = false;
     tutti_status status;
 
     if (t->device.state == NULL || s->collective == TUTTI_BARRIER ||
@@ -176,17 +180,8 @@ tutti_status buffers_place(
     if (status != TUTTI_OK || s->meta.space != OP_DEVICE || !events) {
         return status;
     }
-    status = t->device.record(t->device.state, s->stream, &s->after, &s->capture);
-    if (status != TUTTI_OK || s->capture == 0) {
-        return status;
-    }
-    s->meta.space = OP_CAPTURED;
-    if (s->blocks) {
-        status = capture_refuse(t, s->name, s->stream, "use the _async form");
-    } else if (s->callback != NULL) {
-        status = capture_refuse(
-                t, s->name, s->stream, "use a request instead of a callback");
-    }
+    status = t->device.record(t->device.state, s->stream, &s->after, &captured);
+    s->meta.space = captured ? OP_CAPTURED : OP_DEVICE;
     return status;
 }
 

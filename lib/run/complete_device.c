@@ -69,36 +69,6 @@ static void remove_oldest(struct tutti *t)
     change_count(queue, (uint32_t)-1);
 }
 
-/* As add_issue(). */
-static struct inflight *add_captured(struct tutti *t, struct device_event *event)
-{
-    struct inflight *added = mem_calloc(1, sizeof *added);
-
-    if (added == NULL) {
-        t->device.release(t->device.state, event);
-        return NULL;
-    }
-    *added = (struct inflight){ .event = event, .is_captured = true };
-    pthread_mutex_lock(&t->lock);
-    added->next = t->engine.inflight.captured;
-    t->engine.inflight.captured = added;
-    pthread_mutex_unlock(&t->lock);
-    return added;
-}
-
-/* Lock held, or the context ends. */
-static void remove_captured(struct tutti *t, struct inflight *issue)
-{
-    struct inflight **at = &t->engine.inflight.captured;
-
-    while (*at != issue) {
-        at = &(*at)->next;
-    }
-    *at = issue->next;
-    t->device.release(t->device.state, issue->event);
-    mem_free(issue);
-}
-
 bool complete_awaits(struct tutti *t, struct device_event *event)
 {
     int64_t *patience_ns = &t->engine.inflight.patience_ns;
@@ -114,9 +84,6 @@ bool complete_awaits(struct tutti *t, struct device_event *event)
 
 void complete_device_fini(struct tutti *t)
 {
-    while (t->engine.inflight.captured != NULL) {
-        remove_captured(t, t->engine.inflight.captured);
-    }
     while (t->engine.inflight.oldest != NULL) {
         remove_oldest(t);
     }
@@ -144,7 +111,7 @@ static void join(struct inflight *issue, struct operation *operation)
     issue->operations = operation;
 }
 
-static void leave(struct tutti *t, struct operation *operation)
+static void leave(struct operation *operation)
 {
     struct inflight *issue = operation->on_device.issue;
 
@@ -162,9 +129,6 @@ static void leave(struct tutti *t, struct operation *operation)
     operation->on_device.issue = NULL;
     operation->next = NULL;
     operation->on_device.before = NULL;
-    if (issue->is_captured && issue->operations == NULL) {
-        remove_captured(t, issue);
-    }
 }
 
 /*
@@ -189,8 +153,7 @@ tutti_status complete_issue(
     struct inflight *issue;
     struct operation *next;
 
-    issue = operation_is_captured(operations) ? add_captured(t, event)
-                                              : add_issue(t, event);
+    issue = add_issue(t, event);
     if (issue == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for what is issued");
     }
@@ -205,15 +168,35 @@ tutti_status complete_issue(
     return TUTTI_OK;
 }
 
+void complete_captured(
+        struct tutti *t, struct operation *operations, struct device_event *event)
+{
+    for (struct operation *operation = operations; operation != NULL;
+            operation = operation->next) {
+        t->device.hold(t->device.state, event);
+        operation->on_device.graph_end = event;
+    }
+    t->device.release(t->device.state, event);
+    complete_list(t, operations);
+}
+
+void complete_forget_graph(const struct tutti *t, struct operation *operation)
+{
+    if (operation->on_device.graph_end != NULL) {
+        t->device.release(t->device.state, operation->on_device.graph_end);
+        operation->on_device.graph_end = NULL;
+    }
+}
+
 /* Lock held: all of them, in the order in which they came. */
-static struct operation *take_issued(struct tutti *t, struct inflight *issue)
+static struct operation *take_issued(struct inflight *issue)
 {
     struct operation *operations = NULL;
 
     while (issue->operations != NULL) {
         struct operation *operation = issue->operations;
 
-        leave(t, operation);
+        leave(operation);
         operation->next = operations;
         operations = operation;
     }
@@ -227,7 +210,7 @@ static void end_oldest(struct tutti *t, const struct error *error)
     struct operation *operations;
 
     pthread_mutex_lock(&t->lock);
-    operations = take_issued(t, t->engine.inflight.oldest);
+    operations = take_issued(t->engine.inflight.oldest);
     for (struct operation *operation = operations; operation != NULL && error != NULL;
             operation = operation->next) {
         operation_set_result(operation, error->status, error_copy(error));
@@ -257,31 +240,8 @@ tutti_status complete_look(struct tutti *t, bool *moved)
     return TUTTI_OK;
 }
 
-/* After a failure no stream takes them any more. */
-static void end_captured(struct tutti *t, const struct error *error)
-{
-    struct operation *ended = NULL;
-
-    pthread_mutex_lock(&t->lock);
-    while (t->engine.inflight.captured != NULL) {
-        struct operation *operation = t->engine.inflight.captured->operations;
-
-        leave(t, operation);
-        operation_set_result(operation, error->status, error_copy(error));
-        operation->next = ended;
-        ended = operation;
-    }
-    /* There are no callbacks among them. */
-    (void)complete_publish(t, ended);
-    pthread_mutex_unlock(&t->lock);
-    if (ended != NULL) {
-        doorbell_ring(&t->driver.done_bell);
-    }
-}
-
 bool complete_give_up(struct tutti *t, const struct error *error)
 {
-    end_captured(t, error);
     while (t->engine.inflight.oldest != NULL) {
         if (complete_awaits(t, t->engine.inflight.oldest->event)) {
             return false;
@@ -301,6 +261,13 @@ static bool is_issued(const struct operation *operation, tutti_request request)
             operation_is_of(operation, request);
 }
 
+/* Done, and not consumed. */
+static bool is_in_graph(const struct operation *operation, tutti_request request)
+{
+    return operation != NULL && operation_is_of(operation, request) &&
+            operation_is_done(operation) && operation->on_device.graph_end != NULL;
+}
+
 void complete_events(struct tutti *t, struct operation *const *operations,
         const tutti_request *requests, struct device_event **events, size_t count)
 {
@@ -309,6 +276,10 @@ void complete_events(struct tutti *t, struct operation *const *operations,
         events[i] = NULL;
         if (is_issued(operations[i], requests[i])) {
             events[i] = operations[i]->on_device.issue->event;
+        } else if (is_in_graph(operations[i], requests[i])) {
+            events[i] = operations[i]->on_device.graph_end;
+        }
+        if (events[i] != NULL) {
             t->device.hold(t->device.state, events[i]);
         }
     }
@@ -322,7 +293,7 @@ static void end_on_stream(
     if (!is_issued(operation, request)) {
         return;
     }
-    leave(t, operation);
+    leave(operation);
     operation_advance(operation, OPERATION_DONE);
     observe_operation(t, operation, EVENT_STREAMED, 0);
     /* Pairs with work_is_done(), as in complete.c. */

@@ -4,8 +4,7 @@
  *
  * In between they are in a queue of events, oldest first. An entry whose operations have all
  * gone to a stream (tutti_wait_stream()) stays, because somebody has to notice that the device
- * never gets there. What is in a CUDA graph is not in the queue: it is over for the context, and
- * its operations wait for nothing but a stream that takes them.
+ * never gets there.
  */
 #ifndef TUTTI_RUN_COMPLETE_DEVICE_H
 #define TUTTI_RUN_COMPLETE_DEVICE_H
@@ -27,7 +26,6 @@ struct operation;
 struct inflight {
     struct device_event *event; /* a reference                                       */
     struct operation *operations; /* done when it has passed; context's lock         */
-    bool is_captured; /* in a graph: nobody may ask whether it has passed          */
     struct inflight *next; /* a later one, or a spare one                            */
 };
 
@@ -35,8 +33,6 @@ struct inflight {
 struct device_inflight {
     struct inflight *oldest, *newest; /* owned; engine                               */
     struct inflight *spare; /* owned; engine                                         */
-    struct inflight *captured; /* owned; context's lock; each until a stream has all
-                                  its operations                                      */
     int64_t patience_ns; /* engine: after a failure, until when events may pass      */
     _Atomic uint32_t count; /* of those that have not passed; written by the engine  */
 };
@@ -56,6 +52,15 @@ static inline bool complete_is_pending(const struct device_inflight *inflight)
  */
 tutti_status complete_issue(
         struct tutti *t, struct operation *operations, struct device_event *event);
+
+/**
+ * Engine: operations (likewise) are in a CUDA graph, up to `event`, whose reference is taken: they
+ * are done.
+ */
+void complete_captured(
+        struct tutti *t, struct operation *operations, struct device_event *event);
+/** One that is done is consumed: no stream will wait for its place in a graph. Any thread. */
+void complete_forget_graph(const struct tutti *t, struct operation *operation);
 
 /**
  * Engine: ends operations whose events have passed. Errors: the device is lost.
@@ -79,8 +84,8 @@ bool complete_awaits(struct tutti *t, struct device_event *event);
 void complete_device_fini(struct tutti *t);
 
 /**
- * Any thread: references to the events of requests that are issued; NULL where one is not, or
- * already done. Entries of operations may be NULL.
+ * Any thread: references to the events of requests that are issued, or done in a CUDA graph; NULL
+ * where one is neither. Entries of operations may be NULL.
  */
 void complete_events(struct tutti *t, struct operation *const *operations,
         const tutti_request *requests, struct device_event **events, size_t count);

@@ -26,7 +26,6 @@
 #include "observe/observer.h"
 #include "ops/board.h"
 #include "ops/device.h"
-#include "run/capture.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
 #include "run/engine.h"
@@ -101,7 +100,6 @@ struct tutti {
     bool closing; /* finalize was called: nothing more is accepted                    */
     struct process_sets sets; /* written by the engine under the lock                 */
     struct outputs outputs; /* memory that it hands out                               */
-    struct captures captures; /* who waits for operations of a CUDA graph             */
 
     /* as their headers say */
     struct failure failure;

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "observe/observe.h"
-#include "run/capture.h"
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -75,7 +74,6 @@ static struct operation *take_operations(struct batch *batch)
 static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
     struct device_event *event = batch->issued;
-    tutti_status status;
 
     batch->time.ended_ns = clock_ns();
     observe(t, batch, EVENT_ENDED);
@@ -89,11 +87,13 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
         complete_list(t, take_operations(batch));
         return TUTTI_OK;
     }
-    status = complete_issue(t, take_operations(batch), event);
     if (batch->space == OP_CAPTURED) {
-        capture_end(t);
+        complete_captured(t, take_operations(batch), event);
+        /* Release: who sees it may end the capture. */
+        (void)atomic_fetch_sub_explicit(&t->engine.capturing, 1, memory_order_release);
+        return TUTTI_OK;
     }
-    return status;
+    return complete_issue(t, take_operations(batch), event);
 }
 
 /*

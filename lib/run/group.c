@@ -5,7 +5,6 @@
 
 #include "base/mem.h"
 #include "observe/observe.h"
-#include "run/capture.h"
 #include "run/check.h"
 #include "run/complete.h"
 #include "run/context.h"
@@ -137,15 +136,6 @@ static void queue_members(struct tutti *t, struct open_group *group)
     intake_push(&t->work.intake, group->newest, group->oldest, group->count);
 }
 
-static tutti_status enter_graph(const struct tutti *t, struct operation *operation)
-{
-    operation->request.meta.space = OP_CAPTURED;
-    return operation->callback.call == NULL
-            ? TUTTI_OK
-            : capture_refuse(t, operation->request.name, operation->on_device.stream,
-                      "use a request instead of a callback");
-}
-
 /*
  * What is on the streams of its members now, where it is submitted: one event for neighbours
  * with the same stream. The members are this thread's; the driver is called with no lock
@@ -155,6 +145,7 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
 {
     const struct operation *last = NULL;
     tutti_status status = TUTTI_OK;
+    bool captured = false;
 
     for (struct operation *operation = group->newest;
             operation != NULL && status == TUTTI_OK; operation = operation->next) {
@@ -164,14 +155,11 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
         if (last != NULL && last->on_device.stream == operation->on_device.stream) {
             t->device.hold(t->device.state, last->on_device.after);
             operation->on_device.after = last->on_device.after;
-            operation->on_device.capture = last->on_device.capture;
         } else {
             status = t->device.record(t->device.state, operation->on_device.stream,
-                    &operation->on_device.after, &operation->on_device.capture);
+                    &operation->on_device.after, &captured);
         }
-        if (status == TUTTI_OK && operation->on_device.capture != 0) {
-            status = enter_graph(t, operation);
-        }
+        operation->request.meta.space = captured ? OP_CAPTURED : OP_DEVICE;
         last = operation;
     }
     return status;

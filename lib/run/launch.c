@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "observe/observe.h"
 #include "run/batch.h"
-#include "run/capture.h"
 #include "run/context.h"
 #include "run/dispatch.h"
 #include "run/fusion.h"
@@ -125,6 +124,7 @@ static void describe_batch(struct batch *batch)
         .space = batch->space,
         .after = batch->events,
         .issued = &batch->issued,
+        .stream = batch->operations[0]->on_device.stream,
         .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
         .place = place_run,
@@ -203,12 +203,11 @@ static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
     tutti_status status;
 
     batch->backend = choose(&t->dispatcher, batch);
+    if (batch->space == OP_CAPTURED && batch->backend == NULL) {
+        return refuse_staged(batch);
+    }
     if (batch->space == OP_CAPTURED) {
-        status =
-                batch->backend == NULL ? refuse_staged(batch) : capture_begin(t, batch);
-        if (status != TUTTI_OK) {
-            return status;
-        }
+        (void)atomic_fetch_add_explicit(&t->engine.capturing, 1, memory_order_relaxed);
     }
     if (batch->backend == NULL && batch->op.space == OP_DEVICE) {
         return stage_in(t, batch);

@@ -178,7 +178,6 @@ static void fill_streams(struct operation *operation, const struct submission *s
 {
     operation->on_device.stream = s->stream;
     operation->on_device.after = s->after;
-    operation->on_device.capture = s->capture;
 }
 
 /* Hands an operation over. It may be over before this returns. */

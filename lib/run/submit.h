@@ -34,8 +34,6 @@ struct submission {
     int priority;
     tutti_stream stream; /* of device memory                                     */
     struct device_event *after; /* what is on it, a reference; see buffers_place()   */
-    uint64_t capture; /* that the stream is part of; 0: none; likewise     */
-    bool blocks; /* the call waits for the result                         */
 };
 
 /**

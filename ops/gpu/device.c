@@ -12,18 +12,13 @@ static tutti_status device_look(
     return gpu_memory_look(state, memory, bytes, space);
 }
 
-static tutti_status device_record(void *state, tutti_stream stream,
-        struct device_event **event, uint64_t *capture)
+static tutti_status device_record(
+        void *state, tutti_stream stream, struct device_event **event, bool *captured)
 {
     const tutti_status status = gpu_record_caller(state, stream, event);
 
-    *capture = status == TUTTI_OK ? gpu_event_capture(*event) : 0;
+    *captured = status == TUTTI_OK && gpu_event_capture(*event) != 0;
     return status;
-}
-
-static tutti_status device_capture(void *state, tutti_stream stream, uint64_t *capture)
-{
-    return gpu_capture_of(state, stream, capture);
 }
 
 static tutti_status device_follow(
@@ -172,7 +167,6 @@ struct device gpu_device(struct gpu *gpu)
     return (struct device){ .state = gpu,
         .look = device_look,
         .record = device_record,
-        .capture = device_capture,
         .follow = device_follow,
         .fence = device_fence,
         .passed = device_passed,

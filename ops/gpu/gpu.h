@@ -165,9 +165,6 @@ uint64_t gpu_event_capture(const struct device_event *event);
  *  struct device. */
 TUTTI_MUST_USE tutti_status gpu_record_caller(
         struct gpu *gpu, cu_stream stream, struct device_event **event);
-/** The capture that it is part of; 0: none. */
-TUTTI_MUST_USE tutti_status gpu_capture_of(
-        struct gpu *gpu, cu_stream stream, uint64_t *capture);
 TUTTI_MUST_USE tutti_status gpu_follow_caller(
         struct gpu *gpu, cu_stream stream, struct device_event *event);
 

@@ -438,17 +438,6 @@ tutti_status gpu_record_caller(
     return status;
 }
 
-tutti_status gpu_capture_of(struct gpu *gpu, cu_stream stream, uint64_t *capture)
-{
-    tutti_status status = gpu_enter(gpu);
-
-    if (status == TUTTI_OK) {
-        status = look_at_stream(gpu, stream, capture);
-        gpu_leave(gpu);
-    }
-    return status;
-}
-
 /* The driver would refuse one, and make the capture invalid; and draw the stream into another. */
 static tutti_status check_captures(const struct gpu *gpu, cu_stream stream,
         uint64_t capture, const struct device_event *event)

@@ -192,13 +192,13 @@ static struct device_event *make_event(struct fake_device *fake)
     return event;
 }
 
-static tutti_status fake_record(void *state, tutti_stream stream,
-        struct device_event **event, uint64_t *capture)
+static tutti_status fake_record(
+        void *state, tutti_stream stream, struct device_event **event, bool *captured)
 {
     struct fake_device *fake = state;
     tutti_status status = TUTTI_OK;
 
-    *capture = 0;
+    *captured = false;
     lock(fake);
     if (stream != NULL && stream == fake->foreign) {
         status = error_set(TUTTI_ERR_INVALID, "the stream is of another context");
