@@ -218,16 +218,30 @@ static void save(struct ends_rank *r, struct step *s, size_t t, void *stream)
                   (size_t)output_count(r, t) * width(t), stream) == CUDA_SUCCESS);
 }
 
-/* Packed sums outside of the graph, which nothing orders before or behind its launches. */
+/* Two sums on the other stream, which are packed. */
+static void submit_beside(struct ends_rank *r, const struct step *s,
+        tutti_process_set set, tutti_request requests[2])
+{
+    tutti_options options = ends_on(s->side);
+
+    options.process_set = set;
+    ends_fill(r, s->beside, 1, 200, s->side);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < 2; i++) {
+        float *tensor = s->beside + (ptrdiff_t)100 * i;
+
+        CHECK(tutti_allreduce_async(r->t, i == 0 ? "p" : "q", tensor, tensor, 99,
+                      TUTTI_FLOAT32, TUTTI_SUM, &options, &requests[i]) == TUTTI_OK);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+}
+
+/* Outside of the graph: nothing orders it before or behind the launches. */
 static void sum_beside(struct ends_rank *r, const struct step *s)
 {
     tutti_request requests[2];
 
-    ends_fill(r, s->beside, 1, 200, s->side);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    requests[0] = ends_sum(r, "p", s->beside, s->beside, 99, s->side);
-    requests[1] = ends_sum(r, "q", s->beside + 100, s->beside + 100, 99, s->side);
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    submit_beside(r, s, TUTTI_WORLD, requests);
     CHECK(tutti_wait_stream_all(r->t, 2, requests, s->side, ENDS_PATIENCE, NULL) ==
             TUTTI_OK);
 }
@@ -286,8 +300,7 @@ static void run_streams(struct ends_rank *r)
 {
     const int members[] = { 0, 1 };
     tutti_process_set pair = TUTTI_WORLD;
-    tutti_options options;
-    tutti_request one, two, three = TUTTI_REQUEST_NULL;
+    tutti_request one, two, others[2] = { TUTTI_REQUEST_NULL };
     void *event = NULL;
     struct step s;
 
@@ -301,19 +314,16 @@ static void run_streams(struct ends_rank *r)
     one = submit(r, &s, 0, r->stream);
     load(r, &s, 1, s.side);
     two = submit(r, &s, 1, s.side);
-    options = ends_on(s.side);
-    options.process_set = pair;
-    ends_fill(r, (float *)s.input[4], (float)(r->rank + 1), 40, s.side);
     if (r->rank < 2) {
-        CHECK(tutti_allreduce_async(r->t, "pair", s.input[4], s.output[4], 40,
-                      TUTTI_FLOAT32, TUTTI_SUM, &options, &three) == TUTTI_OK);
+        submit_beside(r, &s, pair, others);
     }
-    CHECK(tutti_wait_stream(r->t, &one, s.side, ENDS_PATIENCE) == TUTTI_OK);
-    save(r, &s, 0, s.side);
     CHECK(tutti_wait_stream(r->t, &two, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     save(r, &s, 1, r->stream);
-    CHECK(tutti_wait_stream(r->t, &three, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    ends_take(r, (float *)s.got[4], (float *)s.output[4], 40, r->stream);
+    CHECK(tutti_wait_stream_all(r->t, 2, others, r->stream, ENDS_PATIENCE, NULL) ==
+            TUTTI_OK);
+    ends_take(r, (float *)s.got[4], s.beside, 99, r->stream);
+    CHECK(tutti_wait_stream(r->t, &one, s.side, ENDS_PATIENCE) == TUTTI_OK);
+    save(r, &s, 0, s.side);
     CHECK(cuEventRecord(event, s.side) == CUDA_SUCCESS);
     CHECK(cuStreamWaitEvent(r->stream, event, 0) == CUDA_SUCCESS);
     end(r, &s);
@@ -323,7 +333,7 @@ static void run_streams(struct ends_rank *r)
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
         check(r, &s, step, 2);
         if (r->rank < 2) {
-            ends_expect(r, (float *)s.got[4], 3, 40);
+            ends_expect(r, (float *)s.got[4], 2, 99);
         }
     }
     CHECK(cuEventDestroy_v2(event) == CUDA_SUCCESS);
@@ -364,12 +374,13 @@ static void run_many(struct ends_rank *r)
     struct gpusim_live live;
     struct step graphs[2];
 
-    ends_whole_sum(r, "warm up");
+    step_init(r, &graphs[0]);
     capture_many(r, &graphs[0], memory, seen, 0);
     capture_many(r, &graphs[1], memory, seen, 1);
     for (int step = 0; step < REPLAYS; step++) {
         const int g = step % 2;
 
+        sum_beside(r, &graphs[0]);
         CHECK(cuGraphLaunch(graphs[g].exec, r->stream) == CUDA_SUCCESS);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
         for (int i = 0; i < MANY; i++) {
@@ -379,17 +390,19 @@ static void run_many(struct ends_rank *r)
                     1);
         }
     }
+    ends_meet(r);
     live = gpusim_live();
     for (int i = 0; i < 3; i++) {
         graph_end(r, &graphs[0]);
         capture_many(r, &graphs[0], memory, seen, 0);
     }
     CHECK(gpusim_live().device_bytes == live.device_bytes);
-    graph_end(r, &graphs[0]);
-    graph_end(r, &graphs[1]);
     ends_meet(r);
+    CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+    graph_end(r, &graphs[1]);
     ends_unpin(r, seen);
     ends_free(r, memory);
+    step_fini(r, &graphs[0]);
 }
 
 /* ------------------------------------------------------------------------ refusals */
