@@ -793,8 +793,8 @@ TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *r
  * staged through host memory (docs/gpu.md). After this call the name may be submitted again.
  * For an operation on host memory the call behaves like tutti_wait(). A request that owns its
  * output stays valid, as with tutti_wait(). An operation whose stream is being captured in a
- * CUDA graph (docs/gpu.md; issue=caller) becomes part of the graph here, on this stream, which
- * must be part of the same capture; nothing else takes its request.
+ * CUDA graph (docs/gpu.md; issue=caller) is finished when it is part of the graph, where this
+ * stream, of the same capture, waits for it.
  * @param request    set to TUTTI_REQUEST_NULL when consumed
  * @param stream     a stream of this rank's device
  * @param timeout_ns as for tutti_wait()

@@ -88,9 +88,9 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
         return TUTTI_OK;
     }
     if (batch->space == OP_CAPTURED) {
-        complete_captured(t, take_operations(batch), event);
-        /* Release: who sees it may end the capture. */
+        /* Release: who sees it may end the capture; and those that wait for it are woken next. */
         (void)atomic_fetch_sub_explicit(&t->engine.capturing, 1, memory_order_release);
+        complete_captured(t, take_operations(batch), event);
         return TUTTI_OK;
     }
     return complete_issue(t, take_operations(batch), event);
