@@ -145,7 +145,9 @@ static tutti_status consume(tutti *t, tutti_request *request, struct spent *spen
         return status;
     }
     *request = TUTTI_REQUEST_NULL;
-    complete_forget_graph(t, operation);
+    if (operation->on_device.graph_end != NULL) {
+        complete_forget_graph(t, operation);
+    }
     if (operation_end(operation)) {
         operation->next = spent->operations;
         spent->operations = operation;

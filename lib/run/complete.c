@@ -117,7 +117,9 @@ static void call_back(struct tutti *t, struct operation *operation)
     void *user = operation->callback.user;
 
     operation->error = NULL;
-    complete_forget_graph(t, operation);
+    if (operation->on_device.graph_end != NULL) {
+        complete_forget_graph(t, operation);
+    }
     if (operation_end(operation)) {
         pthread_mutex_lock(&t->lock);
         operation_put_back(&t->work.operations, operation);

@@ -182,10 +182,8 @@ void complete_captured(
 
 void complete_forget_graph(const struct tutti *t, struct operation *operation)
 {
-    if (operation->on_device.graph_end != NULL) {
-        t->device.release(t->device.state, operation->on_device.graph_end);
-        operation->on_device.graph_end = NULL;
-    }
+    t->device.release(t->device.state, operation->on_device.graph_end);
+    operation->on_device.graph_end = NULL;
 }
 
 /* Lock held: all of them, in the order in which they came. */

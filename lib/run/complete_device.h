@@ -59,7 +59,7 @@ tutti_status complete_issue(
  */
 void complete_captured(
         struct tutti *t, struct operation *operations, struct device_event *event);
-/** One that is done is consumed: no stream will wait for its place in a graph. Any thread. */
+/** One that has a graph_end is consumed: no stream will wait for that. Any thread. */
 void complete_forget_graph(const struct tutti *t, struct operation *operation);
 
 /**
