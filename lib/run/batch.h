@@ -7,7 +7,8 @@
  *
  *     LAUNCHED -> FETCHING -> LAUNCHED (on the host) -> RUNNING -> RETURNING -> SPARE
  *
- * After a failure what is launched becomes CANCELLED.
+ * One that would have to be part of a CUDA graph and cannot goes from LAUNCHED to SPARE. After a
+ * failure what is launched becomes CANCELLED.
  */
 #ifndef TUTTI_RUN_BATCH_H
 #define TUTTI_RUN_BATCH_H

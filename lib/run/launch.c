@@ -124,6 +124,7 @@ static void describe_batch(struct batch *batch)
         .space = batch->space,
         .after = batch->events,
         .issued = &batch->issued,
+        .stream = batch->operations[0]->on_device.stream,
         .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
         .place = place_run,
@@ -133,7 +134,7 @@ static void describe_batch(struct batch *batch)
         batch->runs[i] = run_of(batch, batch->operations[i]);
         batch->op.count += batch->runs[i].count;
     }
-    if (batch->space == OP_DEVICE) {
+    if (op_memory(batch->space) == OP_DEVICE) {
         list_events(batch);
     }
 }
@@ -146,7 +147,7 @@ static const struct dispatcher_backend *choose(
         const bool takes_runs =
                 (backend->ops->takes_runs & 1u << batch->op.collective) != 0;
 
-        if (backend->ops->space != batch->op.space) {
+        if (backend->ops->space != op_memory(batch->op.space)) {
             continue;
         }
         batch->op.run_count = takes_runs ? batch->operation_count : 1;
@@ -187,11 +188,27 @@ static tutti_status begin(struct tutti *t, struct batch *batch)
     return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
 }
 
+static tutti_status refuse_staged(const struct batch *batch)
+{
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+            "%s \"%s\" cannot be part of a CUDA graph, for it is staged through host "
+            "memory (the table of docs/gpu.md says what is not): do it outside of the "
+            "capture",
+            tutti_collective_name(batch->op.collective),
+            batch->operations[0]->request.name);
+}
+
 static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
     batch->backend = choose(&t->dispatcher, batch);
+    if (batch->space == OP_CAPTURED && batch->backend == NULL) {
+        return refuse_staged(batch);
+    }
+    if (batch->space == OP_CAPTURED) {
+        (void)atomic_fetch_add_explicit(&t->engine.capturing, 1, memory_order_relaxed);
+    }
     if (batch->backend == NULL && batch->op.space == OP_DEVICE) {
         return stage_in(t, batch);
     }

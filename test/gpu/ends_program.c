@@ -54,8 +54,8 @@ void ends_pass_time(struct ends_rank *r, const char *words)
 
 int main(int argc, char **argv)
 {
-    static const struct ends_case *const tables[] = { cases_failures, cases_own_nccl,
-        cases_streams };
+    static const struct ends_case *const tables[] = { cases_failures, cases_graphs,
+        cases_own_nccl, cases_streams };
 
 #ifdef TUTTI_FAULTS
     if (argc != 5 || tutti_fault_set(argv[4]) != TUTTI_OK) {

@@ -19,6 +19,7 @@ struct event {
     uint64_t sequence; /* of the record in the stream */
     struct clock clock; /* of the stream then */
     struct capture *captured; /* the record was put on a captured stream */
+    size_t place; /* and there */
 };
 
 static void record_drop(struct event *event)
@@ -84,7 +85,9 @@ static int event_record(struct event *event, struct stream *stream)
         return result;
     }
     event->captured = stream->capture;
-    if (event->captured == NULL) {
+    if (event->captured != NULL) {
+        event->place = capture_place(stream);
+    } else {
         result = stream_submit(stream, op_new("cuEventRecord", OP_EMPTY));
     }
     if (result == CUDA_SUCCESS) {
@@ -186,8 +189,11 @@ static int event_wait(struct stream *stream, const struct event *event)
 {
     struct op *op;
 
-    if (event->captured != NULL || (stream->capture != NULL && event->stream != NULL)) {
-        capture_spoil(event->captured != NULL ? event->captured : stream->capture);
+    if (event->captured != NULL) {
+        return capture_follow(stream, event->captured, event->place);
+    }
+    if (stream->capture != NULL && event->stream != NULL) {
+        capture_spoil(stream->capture);
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
     if (event->stream == NULL) {

@@ -223,9 +223,8 @@ int stream_submit(struct stream *stream, struct op *op)
 {
     int result;
 
-    if (capture_takes(stream)) {
-        op_free(op);
-        return CUDA_SUCCESS;
+    if (stream->capture != NULL) {
+        return capture_add(stream, op);
     }
     result = capture_refuses(stream);
     result = result == CUDA_SUCCESS ? stream_start(stream) : result;
@@ -292,6 +291,7 @@ static int enqueue(struct stream *stream, const struct gpusim_op *asked)
     }
     op->body = asked->body;
     op->dispose = asked->dispose;
+    op->again = asked->again;
     op->argument = asked->argument;
     return stream_submit(stream, op);
 }

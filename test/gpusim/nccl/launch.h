@@ -48,6 +48,7 @@ struct launch {
     nccl_result async; /* a fault: the error that is told, or success        */
     struct patience patience;
     bool is_queued; /* the device runs another one */
+    bool is_captured; /* in a graph, for which others are made of it           */
     unsigned char *buffer; /* SEGMENT_CHUNK_BYTES to compute in                  */
 };
 
