@@ -7,8 +7,8 @@
  *
  * NCCL's part is one group of calls.
  *
- * What has nothing to do is left out. A non-blocking NCCL may still be putting its part on
- * the stream when ncclGroupEnd() returns; until it has, nothing else is issued.
+ * What has nothing to do is left out. NCCL may still be putting its part on the stream when
+ * ncclGroupEnd() returns; until it has, nothing else is issued.
  */
 #include "ops/gpu/backend.h"
 
@@ -62,8 +62,10 @@ struct gpu_backend {
 /* How long a halt waits for what is on the streams before NCCL's aborted part. */
 #define HALT_NS 10000000000
 
-/* How often NCCL is asked whether it is done before others get their turn. */
+/* NCCL is asked so often whether it is done before others get their turn, or for so long. */
 #define CALL_POLLS 64
+#define CALL_POLLS_MAX 1024
+#define CALL_NS 200000
 
 static const char issuing[] = "put a batch on the GPU";
 
@@ -386,11 +388,12 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
 {
     struct gpu *gpu = gb->gpu;
     enum gpu_stream first;
-    tutti_status status = flight_reserve(&gb->flight);
+    tutti_status status;
 
-    if (status == TUTTI_OK) {
-        status = find_communicator(gb, task);
+    if (gb->flight.count == FLIGHT_MAX) {
+        return TUTTI_AGAIN;
     }
+    status = find_communicator(gb, task);
     if (status == TUTTI_OK) {
         status = write_script(gb, task);
     }
@@ -481,13 +484,16 @@ static tutti_status poll_calls(
             task->batch->set->id, gpu->ordinal, gpu->pci, age_s, limit_s);
 }
 
-/* It takes some microseconds, in a thread of NCCL: less than a nap, which AGAIN leads to. */
+/* It takes some tens of microseconds, in a thread of NCCL: less than a nap, which AGAIN leads to. */
 static tutti_status await_calls(
         const struct gpu_backend *gb, const struct gpu_task *task)
 {
+    const int64_t until_ns = task->since_ns + CALL_NS;
     tutti_status status = poll_calls(gb, task);
 
-    for (int polls = 0; status == TUTTI_AGAIN && polls < CALL_POLLS; polls++) {
+    for (int polls = 0; status == TUTTI_AGAIN &&
+            (polls < CALL_POLLS || (polls < CALL_POLLS_MAX && clock_ns() < until_ns));
+            polls++) {
         (void)sched_yield();
         status = poll_calls(gb, task);
     }
