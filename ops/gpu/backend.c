@@ -138,14 +138,8 @@ static bool gpu_accepts(const void *state, const struct op_batch *batch)
     const struct gpu_backend *gb = state;
     struct gpu_form form;
 
-    if (batch->set->partial || op_is_pair(batch->set) ||
-            batch->collective == TUTTI_GATHER || batch->collective == TUTTI_SCATTER) {
-        return false;
-    }
-    if (op_is_exchange(batch->collective) && !batch->sizes_known) {
-        return false;
-    }
-    return form_of(gb, batch, &form) &&
+    return !batch->set->partial && !op_is_pair(batch->set) &&
+            form_of(gb, batch, &form) &&
             (gb->gpu->has_kernels || !gpu_form_needs_kernels(&form));
 }
 
@@ -714,7 +708,8 @@ static void gpu_part(void *state, const struct op_set *set, uint32_t next)
 const struct op_backend op_gpu = {
     .name = "nccl",
     .takes_runs = 1u << TUTTI_ALLREDUCE | 1u << TUTTI_BROADCAST | 1u << TUTTI_REDUCE |
-            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL,
+            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL |
+            1u << TUTTI_GATHER | 1u << TUTTI_SCATTER,
     .task_bytes = sizeof(struct gpu_task),
     .space = OP_DEVICE,
     .open = gpu_backend_open,
