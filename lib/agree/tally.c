@@ -128,7 +128,11 @@ static struct variant *variant_get(struct negotiator *negotiator,
     struct variant *variant;
 
     while (*at != NULL) {
-        if (meta_equal(&(*at)->meta, meta) && (*at)->meta.step == meta->step) {
+        if (meta_equal_elsewhere(&(*at)->meta, meta) &&
+                (*at)->meta.step == meta->step) {
+            if (!meta_equal(&(*at)->meta, meta)) {
+                (*at)->meta.spot = META_SPOT_MIXED;
+            }
             (*at)->seen = seen < (*at)->seen ? seen : (*at)->seen;
             return *at;
         }
@@ -166,7 +170,7 @@ static tutti_status collect_variant(struct negotiator *negotiator,
     return TUTTI_OK;
 }
 
-/* A name came with what its number stands for: only the row counts are new. */
+/* A name came with what its number stands for: only the row counts, or the spot, are new. */
 static tutti_status collect_row_counts(
         struct negotiator *negotiator, struct tensor_state *tensor, int rank)
 {
@@ -218,8 +222,8 @@ static tutti_status collect_name(struct negotiator *negotiator,
 {
     tensor_activate(negotiator, tensor);
     tensor->round.collected = true;
-    if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta)) {
+    if (tensor_expects_elsewhere(tensor, meta)) {
+        tensor->tally->moved = tensor->tally->moved || !tensor_expects(tensor, meta);
         return collect_row_counts(negotiator, tensor, rank);
     }
     return collect_variant(negotiator, tensor, rank, meta, seen);

@@ -294,12 +294,12 @@ static bool is_registered(const struct communicator *communicator, cu_pointer me
 }
 
 tutti_status communicator_register(const struct communicators *all,
-        struct communicator *communicator, const struct gpu_slab *slab)
+        struct communicator *communicator, cu_pointer memory, size_t bytes)
 {
     struct communicator_memory *added;
     nccl_result result;
 
-    if (is_registered(communicator, slab->memory)) {
+    if (is_registered(communicator, memory)) {
         return TUTTI_OK;
     }
     added = mem_calloc(1, sizeof *added);
@@ -307,14 +307,14 @@ tutti_status communicator_register(const struct communicators *all,
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register a buffer");
     }
     result = all->gpu->nccl->comm_register(communicator->comm,
-            (void *)(uintptr_t)slab->memory, /* NOLINT(performance-no-int-to-ptr) */
-            slab->bytes, &added->handle);
+            (void *)(uintptr_t)memory, /* NOLINT(performance-no-int-to-ptr) */
+            bytes, &added->handle);
     if (result != NCCL_SUCCESS) {
         mem_free(added);
         return communicator_check(
                 all, communicator, result, "register memory (gpu_register=true)");
     }
-    added->memory = slab->memory;
+    added->memory = memory;
     added->next = communicator->registered;
     communicator->registered = added;
     return TUTTI_OK;

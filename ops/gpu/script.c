@@ -31,6 +31,8 @@ struct script_segment script_next(const struct script_view *view, size_t first,
     struct script_segment segment = { .first = first, .end = first + 1 };
 
     if (!view->kernels || bytes(view, first) >= SCRIPT_ALONE_BYTES) {
+        segment.packs =
+                view->registers && view->batch->runs[first].spot == OP_SPOT_MIXED;
         return segment;
     }
     segment.packs = view->registers;

@@ -38,6 +38,7 @@ struct comm_memory {
     struct comm_memory *next;
     uint64_t start;
     size_t bytes;
+    uint64_t number; /* of registrations before it */
 };
 
 struct nccl_comm_object {

@@ -300,6 +300,17 @@ static void register_apart(struct rank *r)
     synchronize(r);
 }
 
+/* Each rank gives memory that is registered, but not what the other has registered with it. */
+static void register_crossed(struct rank *r)
+{
+    void *first = registered(r, BYTES);
+    void *second = registered(r, BYTES);
+    void *memory = r->rank == 0 ? first : second;
+
+    NEED(sum(r, memory, memory) == NCCL_SUCCESS);
+    synchronize(r);
+}
+
 static void leave_registered(struct rank *r)
 {
     (void)registered(r, BYTES);
@@ -332,6 +343,7 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
         { cross, "waiting on its device behind ncclAllReduce" },
         { use_destroyed, "use after its end" },
         { register_apart, "registered at 0 and 0" },
+        { register_crossed, "registered at 10000000001 and 10000000001" },
         { leave_registered, "memory is still registered with it" },
         { free_registered, "which is registered with a communicator" },
         { race, "RACE" },
