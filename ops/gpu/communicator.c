@@ -157,11 +157,35 @@ static void drop(struct communicators *all, struct communicator *communicator)
     mem_free(communicator);
 }
 
-static void make_config(struct nccl_config *config, struct communicator *communicator)
+/* With the parameters; what an older NCCL does not know of, it does not read. */
+static void make_config(const struct communicators *all, struct nccl_config *config,
+        struct communicator *communicator)
 {
+    const struct config *values = all->gpu->config;
+
     (void)snprintf(communicator->name, sizeof communicator->name,
             "tutti process set %u", communicator->set);
     nccl_config_init(config, communicator->name);
+    if (values->gpu_nccl_min_ctas > 0) {
+        config->min_ctas = values->gpu_nccl_min_ctas;
+    }
+    if (values->gpu_nccl_max_ctas > 0) {
+        config->max_ctas = values->gpu_nccl_max_ctas;
+    }
+    if (values->gpu_nccl_traffic_class >= 0) {
+        config->traffic_class = values->gpu_nccl_traffic_class;
+    }
+    if (*values->gpu_nccl_net != '\0') {
+        config->net_name = values->gpu_nccl_net;
+    }
+}
+
+/* For messages. */
+static const char *making(const struct communicators *all)
+{
+    return *all->gpu->config->gpu_nccl_net == '\0'
+            ? "make a communicator"
+            : "make a communicator (over the network that gpu_nccl_net names)";
 }
 
 /* Part of another one: no second search for the ranks. */
@@ -170,7 +194,7 @@ static nccl_result split(const struct communicators *all, nccl_comm parent,
 {
     struct nccl_config config;
 
-    make_config(&config, communicator);
+    make_config(all, &config, communicator);
     communicator->parent = parent;
     return all->gpu->nccl->comm_split(
             parent, colour, key, &communicator->comm, &config);
@@ -200,7 +224,7 @@ static nccl_result init(struct communicators *all, struct communicator *communic
                 nccl->version, set->id);
         return nccl->comm_init_rank(&communicator->comm, set->size, id, set->rank);
     }
-    make_config(&config, communicator);
+    make_config(all, &config, communicator);
     return nccl->comm_init_rank_config(
             &communicator->comm, set->size, id, set->rank, &config);
 }
@@ -223,12 +247,12 @@ static tutti_status begin(struct communicators *all, const struct op_set *set,
     }
     all->meeting = made;
     result = splits ? split_world(all, made, set) : init(all, made, set, token);
-    return communicator_check(all, made, result, "make a communicator");
+    return communicator_check(all, made, result, making(all));
 }
 
 static tutti_status poll_meeting(const struct communicators *all)
 {
-    static const char doing[] = "make a communicator";
+    const char *doing = making(all);
     const struct communicator *made = all->meeting;
     const double limit_s = all->gpu->config->gpu_timeout_s;
     const double age_s = (double)(clock_ns() - made->since_ns) * 1e-9;

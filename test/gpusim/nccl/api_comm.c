@@ -1,6 +1,7 @@
 /*
  * The exported functions: the library, communicators, groups.
  */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/end.h"
 #include "test/gpusim/nccl/faults.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/job.h"
 
 enum {
@@ -105,6 +107,28 @@ static int config_blocks(const struct nccl_config *config, bool otherwise)
     return config->blocking == 0 || config->blocking == 1 ? config->blocking : -1;
 }
 
+/* Of the config that was given last. */
+static _Atomic int min_ctas, max_ctas, traffic_class;
+
+/* False for what the real one refuses: a network that is not there. */
+static bool note_config(const struct nccl_config *config)
+{
+    if (config == NULL || config->size < sizeof *config) {
+        return true;
+    }
+    atomic_store(&min_ctas, config->min_ctas);
+    atomic_store(&max_ctas, config->max_ctas);
+    atomic_store(&traffic_class, config->traffic_class);
+    return config->net_name == NULL || strcmp(config->net_name, "Socket") == 0;
+}
+
+void api_get_config(struct gpusim_nccl_live *live)
+{
+    live->min_ctas = atomic_load(&min_ctas);
+    live->max_ctas = atomic_load(&max_ctas);
+    live->traffic_class = atomic_load(&traffic_class);
+}
+
 static bool is_unnamed(const struct nccl_config *config)
 {
     return config != NULL &&
@@ -147,6 +171,10 @@ nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
 {
     nccl_result result = api_begin("ncclCommInitRankConfig", rank);
 
+    if (result == NCCL_SUCCESS && !note_config(config)) {
+        result = comm_error(NULL, NCCL_INVALID_USAGE, "there is no network \"%s\"",
+                config->net_name);
+    }
     if (result == NCCL_SUCCESS) {
         result = init_rank(comm, size, &id, rank, config_blocks(config, true));
     }
@@ -166,7 +194,7 @@ static nccl_result divide(struct division *division, const struct nccl_config *c
     bool has_child = division->colour != NCCL_NO_COLOUR;
     cu_context before;
 
-    if (division->slot == NULL || blocks < 0) {
+    if (division->slot == NULL || blocks < 0 || !note_config(config)) {
         return comm_error(parent, NCCL_INVALID_ARGUMENT, "ncclCommSplit: argument");
     }
     if (comm_flying(parent) != 0) {

@@ -271,6 +271,7 @@ struct gpusim_nccl_live gpusim_nccl_live(void)
             allocation = allocation->next) {
         live.allocations++;
     }
+    api_get_config(&live);
     live.registered_calls = memories.registered_calls;
     (void)pthread_mutex_unlock(&memories.lock);
     return live;
