@@ -693,7 +693,7 @@ static tutti_status meet_alone(struct gpu_backend *gb, const struct op_set *set,
         return status == TUTTI_OK ? TUTTI_AGAIN : status;
     }
     if (status == TUTTI_OK && !gb->has_met) {
-        status = communicators_meet(&gb->communicators, set, token, everyone);
+        status = communicators_meet(&gb->communicators, set, token, 1, everyone);
         gb->has_met = status == TUTTI_OK;
     }
     /* To end one waits for the other ranks of it: only now, when they have come. */

@@ -118,7 +118,6 @@ static struct communicator *add(struct communicators *all, const struct op_set *
     struct communicator *added = mem_calloc(1, sizeof *added);
 
     if (added == NULL) {
-        error_note("no memory for the communicator of process set %u", set->id);
         return NULL;
     }
     added->set = set->id;
@@ -211,42 +210,60 @@ static nccl_result split_world(struct communicators *all,
 }
 
 static nccl_result init(struct communicators *all, struct communicator *communicator,
-        const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES])
+        const struct op_set *set, struct nccl_id *ids, int count)
 {
     const struct nccl_api *nccl = all->gpu->nccl;
     struct nccl_config config;
-    struct nccl_id id;
 
-    memcpy(&id, token, sizeof id);
     if (nccl->comm_init_rank_config == NULL) {
         log_info(all->gpu->log,
                 "NCCL %d blocks while the ranks of process set %u meet; 2.14 does not",
                 nccl->version, set->id);
-        return nccl->comm_init_rank(&communicator->comm, set->size, id, set->rank);
+        return nccl->comm_init_rank(&communicator->comm, set->size, *ids, set->rank);
     }
     make_config(all, &config, communicator);
+    if (count > 1) {
+        return nccl->comm_init_rank_scalable(
+                &communicator->comm, set->size, set->rank, count, ids, &config);
+    }
     return nccl->comm_init_rank_config(
-            &communicator->comm, set->size, id, set->rank, &config);
+            &communicator->comm, set->size, *ids, set->rank, &config);
+}
+
+/* Tokens as NCCL takes them, to be freed. */
+static struct nccl_id *copy_ids(const uint8_t *tokens, int count)
+{
+    struct nccl_id *ids = mem_calloc((size_t)count, sizeof *ids);
+
+    for (int i = 0; i < count && ids != NULL; i++) {
+        memcpy(&ids[i], tokens + (size_t)i * OP_TOKEN_BYTES, sizeof *ids);
+    }
+    return ids;
 }
 
 /* *all->meeting stays NULL where there is nothing to do for this rank. */
 static tutti_status begin(struct communicators *all, const struct op_set *set,
-        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+        const uint8_t *tokens, int count, bool everyone)
 {
     const bool splits =
             everyone && all->world != NULL && all->gpu->nccl->comm_split != NULL;
     struct communicator *made;
+    struct nccl_id *ids;
     nccl_result result;
 
     if (!splits && set->rank < 0) {
         return TUTTI_OK;
     }
-    made = add(all, set);
+    ids = copy_ids(tokens, count);
+    made = ids != NULL ? add(all, set) : NULL;
     if (made == NULL) {
-        return TUTTI_ERR_NO_MEMORY;
+        mem_free(ids);
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the communicator of process set %u", set->id);
     }
     all->meeting = made;
-    result = splits ? split_world(all, made, set) : init(all, made, set, token);
+    result = splits ? split_world(all, made, set) : init(all, made, set, ids, count);
+    mem_free(ids);
     return communicator_check(all, made, result, making(all));
 }
 
@@ -289,12 +306,12 @@ static void settle(struct communicators *all, const struct op_set *set)
 }
 
 tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
-        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+        const uint8_t *tokens, int count, bool everyone)
 {
     tutti_status status = TUTTI_OK;
 
     if (all->meeting == NULL) {
-        status = begin(all, set, token, everyone);
+        status = begin(all, set, tokens, count, everyone);
     }
     if (status == TUTTI_OK && all->meeting != NULL) {
         status = poll_meeting(all);

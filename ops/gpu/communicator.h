@@ -76,10 +76,11 @@ TUTTI_MUST_USE tutti_status communicators_token(
 
 /**
  * See op_backend.meet; nothing flies and the context is current.
+ * @param tokens  count of them, one behind the other; only one where ranks split the world's
  * Errors: TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY.
  */
 TUTTI_MUST_USE tutti_status communicators_meet(struct communicators *all,
-        const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES], bool everyone);
+        const struct op_set *set, const uint8_t *tokens, int count, bool everyone);
 
 /** The communicator of a set, NULL: it has none that is ready. */
 struct communicator *communicators_find(const struct communicators *all, uint32_t set);

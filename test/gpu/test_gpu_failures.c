@@ -384,6 +384,8 @@ static void run_settings(struct ends_rank *r)
     const struct gpusim_nccl_live live = gpusim_nccl_live();
 
     ends_whole_sum(r, "x");
+    CHECK(gpusim_calls("ncclGetUniqueId") == 2);
+    CHECK(gpusim_calls("ncclCommInitRankScalable") == r->size);
     CHECK(live.min_ctas == 2 && live.max_ctas == 8 && live.traffic_class == 5);
 }
 
@@ -707,7 +709,7 @@ const struct ends_case cases_failures[] = {
             false },
     { "settings", run_settings,
             "gpu_nccl_min_ctas=2 gpu_nccl_max_ctas=8 gpu_nccl_traffic_class=5 "
-            "gpu_nccl_net=Socket",
+            "gpu_nccl_net=Socket gpu_nccl_ranks_per_id=2",
             TUTTI_OK, false },
     { "no_network", run_no_network, "gpu_connect=use gpu_nccl_net=none", FAILED,
             false },

@@ -323,6 +323,20 @@ static void free_registered(struct rank *r)
     meet();
 }
 
+/* All ranks give the same ids; the second is here one that each has made. */
+static void differ_in_ids(struct rank *r)
+{
+    struct nccl_id ids[2] = { child.ids[1] };
+    struct nccl_config config;
+    nccl_comm comm;
+
+    NEED(ncclGetUniqueId(&ids[1]) == NCCL_SUCCESS);
+    nccl_config_init(&config, "ids");
+    config.blocking = 1;
+    NEED(ncclCommInitRankScalable(&comm, RANKS, r->rank, 2, ids, &config) !=
+            NCCL_SUCCESS);
+}
+
 /* A collective is seen by the happens-before check as what it reads and writes. */
 static void race(struct rank *r)
 {
@@ -344,6 +358,7 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
         { use_destroyed, "use after its end" },
         { register_apart, "registered at 0 and 0" },
         { register_crossed, "registered at 10000000001 and 10000000001" },
+        { differ_in_ids, "was given other ids" },
         { leave_registered, "memory is still registered with it" },
         { free_registered, "which is registered with a communicator" },
         { race, "RACE" },
