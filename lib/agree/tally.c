@@ -121,22 +121,28 @@ tutti_status coordinator_number(struct negotiator *negotiator,
     return status;
 }
 
+/* Only the spot may differ. */
+static bool is_variant(const struct variant *variant, const struct meta *meta)
+{
+    return meta_equal_elsewhere(&variant->meta, meta) &&
+            variant->meta.step == meta->step;
+}
+
 static struct variant *variant_get(struct negotiator *negotiator,
         struct tensor_state *tensor, const struct meta *meta, uint64_t seen)
 {
     struct variant **at = &tensor->tally->variants;
     struct variant *variant;
 
-    while (*at != NULL) {
-        if (meta_equal_elsewhere(&(*at)->meta, meta) &&
-                (*at)->meta.step == meta->step) {
-            if (!meta_equal(&(*at)->meta, meta)) {
-                (*at)->meta.spot = META_SPOT_MIXED;
-            }
-            (*at)->seen = seen < (*at)->seen ? seen : (*at)->seen;
-            return *at;
-        }
+    while (*at != NULL && !is_variant(*at, meta)) {
         at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        (*at)->seen = seen < (*at)->seen ? seen : (*at)->seen;
+        if (!meta_equal(&(*at)->meta, meta)) {
+            (*at)->meta.spot = META_SPOT_MIXED;
+        }
+        return *at;
     }
     variant = mem_calloc(1, sizeof *variant);
     if (variant == NULL) {
