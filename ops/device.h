@@ -53,7 +53,7 @@ struct device {
      * A number for where the input and output of a tensor lie, of a set; both on the device or
      * not used (0 bytes). Equal on ranks where they lie at the same spots of memory that NCCL
      * may know as registered, and at least 2; 0: they lie elsewhere, or it does not matter.
-     * NULL: it never does.
+     * An output of SIZE_MAX bytes lies somewhere else on each rank. NULL: it never matters.
      */
     uint64_t (*spot)(void *state, const struct op_set *set, const void *input,
             size_t input_bytes, const void *output, size_t output_bytes);

@@ -329,20 +329,26 @@ static tutti_status find_communicator(
                       gb->gpu->rank, set);
 }
 
+/* True where NCCL gets memory that is registered with it: not in an alltoall. */
+static bool registers(const struct gpu_backend *gb, const struct gpu_task *task)
+{
+    return gpu_registers(gb->gpu, task->batch->set) &&
+            task->batch->collective != TUTTI_ALLTOALL;
+}
+
 static tutti_status take_slab(
         struct gpu_backend *gb, struct gpu_task *task, cu_stream stream)
 {
-    const bool registers = gpu_registers(gb->gpu, task->batch->set);
-
     if (gb->script.slab_bytes == 0) {
         return TUTTI_OK;
     }
-    task->slab = registers ? gpu_slab_take_turn(gb->gpu, gb->script.slab_bytes, stream)
-                           : gpu_slab_take(gb->gpu, gb->script.slab_bytes, stream);
+    task->slab = registers(gb, task)
+            ? gpu_slab_take_turn(gb->gpu, gb->script.slab_bytes, stream)
+            : gpu_slab_take(gb->gpu, gb->script.slab_bytes, stream);
     if (task->slab == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    if (registers && !task->slab->of_nccl) {
+    if (registers(gb, task) && !task->slab->of_nccl) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "rank %d: ncclMemAlloc() has no memory for a buffer of %zu bytes on "
                 "GPU "
@@ -398,7 +404,7 @@ static tutti_status call(struct gpu_backend *gb, struct gpu_task *task)
     if (!task->calls) {
         return TUTTI_OK;
     }
-    if (gpu_registers(gb->gpu, task->batch->set)) {
+    if (registers(gb, task)) {
         status = register_all(gb, task);
     }
     task->since_ns = clock_ns();

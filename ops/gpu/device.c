@@ -20,10 +20,13 @@ static uint64_t device_spot(void *state, const struct op_set *set, const void *i
     struct gpu *gpu = state;
     const size_t bytes = size_max(input_bytes, output_bytes);
 
-    return gpu_registers(gpu, set) && bytes >= SCRIPT_ALONE_BYTES
-            ? gpu_memory_spot(gpu, input_bytes > 0 ? input : NULL,
-                      output_bytes > 0 ? output : NULL)
-            : 0;
+    if (!gpu_registers(gpu, set) || bytes < SCRIPT_ALONE_BYTES) {
+        return 0;
+    }
+    return output_bytes == SIZE_MAX
+            ? 2 + (uint64_t)set->rank
+            : gpu_memory_spot(gpu, input_bytes > 0 ? input : NULL,
+                      output_bytes > 0 ? output : NULL);
 }
 
 static tutti_status device_record(

@@ -463,6 +463,30 @@ static bool sum_at(struct ends_rank *r, const char *name, float *tensor, float *
     return stats_of(r).device_packed != packed;
 }
 
+/* An alltoall and a scaled reduce, of which ranks give registered memory, or not. */
+static void run_apart(struct ends_rank *r, float *tensor, float *other, float *pinned)
+{
+    tutti_options options = ends_on(r->stream);
+    tutti_request requests[2];
+
+    ends_fill(r, tensor, (float)(r->rank + 1), LARGE, r->stream);
+    CHECK(tutti_alltoall_async(r->t, "all", tensor, other, r->size, 1, NULL, NULL,
+                  TUTTI_FLOAT32, &options, &requests[0]) == TUTTI_OK);
+    CHECK(tutti_wait_stream(r->t, &requests[0], r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_take(r, pinned, other, r->size, r->stream);
+    options.prescale = 2;
+    CHECK(tutti_reduce_async(r->t, "reduce", tensor, tensor, LARGE, TUTTI_FLOAT32,
+                  TUTTI_SUM, 1, &options, &requests[1]) == TUTTI_OK);
+    CHECK(tutti_wait_stream(r->t, &requests[1], r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_take(r, pinned + r->size, tensor, r->size, r->stream);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    for (int i = 0; i < r->size; i++) {
+        ends_expect(r, pinned + i, (float)(i + 1), 1);
+    }
+    ends_expect(r, pinned + r->size,
+            r->rank == 1 ? 2 * ends_total(r) : (float)(r->rank + 1), r->size);
+}
+
 /*
  * Large tensors of tutti_alloc() are registered as they lie, if they lie alike on all ranks;
  * what NCCL must not be given so is found by the simulated one.
@@ -498,6 +522,9 @@ static void run_arena(struct ends_rank *r)
     }
     CHECK(sum_at(r, "first", first, pinned));
     CHECK(!sum_at(r, "second", second, pinned));
+    run_apart(r, own, second, pinned);
+    run_apart(r, r->rank == 1 ? own : first, second, pinned);
+    run_apart(r, first, r->rank == 1 ? own : second, pinned);
     CHECK(tutti_free(r->t, first) == TUTTI_OK && tutti_free(r->t, second) == TUTTI_OK);
     ends_free(r, own);
     ends_unpin(r, pinned);

@@ -236,7 +236,10 @@ static void note_places(struct call *call, uint64_t input, uint64_t output)
         call->output_place = output;
         break;
     case FUNCTION_SEND:
+        call->input_place = input != 0;
+        break;
     case FUNCTION_RECV:
+        call->output_place = output != 0;
         break;
     }
 }

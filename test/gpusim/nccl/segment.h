@@ -83,6 +83,7 @@ struct segment_pair {
         uint64_t bytes; /* of the whole message            */
         uint64_t length; /* of this piece                   */
         int64_t type; /* of the message                  */
+        bool registered; /* its memory                   */
     } pieces[SEGMENT_PAIR_DEPTH];
 };
 
