@@ -325,6 +325,22 @@ static struct script_place received_at(
                               : script_at(run->output, 0);
 }
 
+/* What comes from a member. */
+static void receive(const struct exchange *x, const struct op_run *run, int member,
+        struct script_place to)
+{
+    const struct op_part *recv = &run->recvs[member];
+
+    script_call(x->script,
+            &(struct script_call){ .verb = SCRIPT_RECV,
+                    .peer = member,
+                    .output = to,
+                    .count = recv->bytes });
+    if (to.in_slab) {
+        script_scatter(x->script, (char *)run->output + recv->offset, to, recv->bytes);
+    }
+}
+
 static void alltoall_run(const struct exchange *x, const struct op_run *run)
 {
     const struct op_set *set = x->view->batch->set;
@@ -343,15 +359,7 @@ static void alltoall_run(const struct exchange *x, const struct op_run *run)
                             .peer = m,
                             .input = from,
                             .count = send->bytes });
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_RECV,
-                            .peer = m,
-                            .output = to,
-                            .count = recv->bytes });
-            if (to.in_slab) {
-                script_scatter(
-                        x->script, (char *)run->output + recv->offset, to, recv->bytes);
-            }
+            receive(x, run, m, to);
         } else if (run->input != run->output) {
             script_call(x->script,
                     &(struct script_call){ .verb = SCRIPT_COPY,
