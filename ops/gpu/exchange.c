@@ -300,7 +300,7 @@ static struct script_place sent_from(const struct exchange *x, const struct op_r
     const size_t bytes = last->offset + last->bytes;
     struct script_place copy;
 
-    if (run->input != run->output || bytes == 0) {
+    if ((run->input != run->output && !x->view->registers) || bytes == 0) {
         return script_at(run->input, 0);
     }
     copy = script_slab(x->script, bytes);
@@ -312,16 +312,46 @@ static struct script_place sent_from(const struct exchange *x, const struct op_r
     return copy;
 }
 
+/*
+ * Where the parts that come lie. With registered memory, which is agreed on for no part of an
+ * alltoall, in the slab: that of this collective is not registered.
+ */
+static struct script_place received_at(
+        const struct exchange *x, const struct op_run *run)
+{
+    const struct op_part *last = &run->recvs[x->view->batch->set->size - 1];
+
+    return x->view->registers ? script_slab(x->script, last->offset + last->bytes)
+                              : script_at(run->output, 0);
+}
+
+/* What comes from a member. */
+static void receive(const struct exchange *x, const struct op_run *run, int member,
+        struct script_place to)
+{
+    const struct op_part *recv = &run->recvs[member];
+
+    script_call(x->script,
+            &(struct script_call){ .verb = SCRIPT_RECV,
+                    .peer = member,
+                    .output = to,
+                    .count = recv->bytes });
+    if (to.in_slab) {
+        script_scatter(x->script, (char *)run->output + recv->offset, to, recv->bytes);
+    }
+}
+
 static void alltoall_run(const struct exchange *x, const struct op_run *run)
 {
     const struct op_set *set = x->view->batch->set;
     const struct script_place input = sent_from(x, run);
+    const struct script_place output = received_at(x, run);
 
     for (int m = 0; m < set->size; m++) {
         const struct op_part *send = &run->sends[m];
         const struct op_part *recv = &run->recvs[m];
         const struct script_place from = script_behind(input, send->offset);
-        const struct script_place to = script_at(run->output, recv->offset);
+        const struct script_place to = script_behind(output, recv->offset);
 
         if (m != set->rank) {
             script_call(x->script,
@@ -329,16 +359,12 @@ static void alltoall_run(const struct exchange *x, const struct op_run *run)
                             .peer = m,
                             .input = from,
                             .count = send->bytes });
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_RECV,
-                            .peer = m,
-                            .output = to,
-                            .count = recv->bytes });
+            receive(x, run, m, to);
         } else if (run->input != run->output) {
             script_call(x->script,
                     &(struct script_call){ .verb = SCRIPT_COPY,
                             .input = from,
-                            .output = to,
+                            .output = script_at(run->output, recv->offset),
                             .count = recv->bytes });
         }
     }
