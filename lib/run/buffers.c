@@ -139,6 +139,11 @@ static tutti_status find_space(
         space = space_of_nothing(t, s);
     }
     s->meta.space = space;
+    if (status == TUTTI_OK && space == OP_DEVICE && t->device.spot != NULL &&
+            s->collective != TUTTI_MESSAGE) {
+        s->meta.spot = t->device.spot(t->device.state, set, input.memory, input.bytes,
+                output.memory, rows_own_output(s, set) ? SIZE_MAX : output.bytes);
+    }
     return status;
 }
 

@@ -73,6 +73,7 @@ static void tell_who(nccl_comm comm)
     (void)pthread_once(&host.once, find_host);
     here->pid = getpid();
     here->ranks = comm->ranks;
+    here->ids = comm->ids;
     here->host = host.hash;
     (void)snprintf(here->bus, sizeof here->bus, "%s", bus == NULL ? "" : bus);
     segment_advance(&comm->segment, SEGMENT_TOLD);
@@ -104,6 +105,10 @@ static void check_ranks(nccl_comm comm)
         if (there->ranks != here->ranks) {
             comm_report_fatal("ncclCommInitRank: rank %d has %d ranks, rank %d %lld",
                     comm->rank, comm->ranks, rank, (long long)there->ranks);
+        }
+        if (there->ids != here->ids) {
+            comm_report_fatal(
+                    "ncclCommInitRankScalable: rank %d was given other ids", rank);
         }
         if (rank != comm->rank && there->host == here->host &&
                 strcmp(there->bus, here->bus) == 0) {

@@ -107,6 +107,13 @@ void segment_id_make(unsigned char *bytes)
     (void)pthread_mutex_unlock(&own_ids.lock);
 }
 
+bool segment_is_id(const unsigned char *bytes)
+{
+    const struct id id = id_read(bytes);
+
+    return memcmp(id.magic, MAGIC, sizeof id.magic) == 0;
+}
+
 /* A descriptor of the memory of an id. */
 static int id_open(const struct id *id)
 {

@@ -203,7 +203,7 @@ UNIT_TEST(test_which_calls_of_nccl_are_used)
                 "MemFree CommRegister CommDeregister " },
         { "22807",
                 "GetLastError CommInitRankConfig CommSplit CommFinalize CommRevoke "
-                "MemAlloc MemFree CommRegister CommDeregister " },
+                "CommInitRankScalable MemAlloc MemFree CommRegister CommDeregister " },
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -286,7 +286,8 @@ UNIT_TEST(test_words_for_all_that_is_there)
             "NCCL 2.18.1 in libfake_nccl.so\n"
             "NCCL calls used: ncclGetLastError, ncclCommInitRankConfig, ncclCommSplit, "
             "ncclCommFinalize\n"
-            "NCCL calls not there: ncclCommRevoke (2.28.7), ncclMemAlloc (2.19.1), "
+            "NCCL calls not there: ncclCommRevoke (2.28.7), ncclCommInitRankScalable "
+            "(2.23.4), ncclMemAlloc (2.19.1), "
             "ncclMemFree (2.19.1), ncclCommRegister (2.19.1), "
             "ncclCommDeregister (2.19.1)\n"
             "kernels: in some.fatbin\n");

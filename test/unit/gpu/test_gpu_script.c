@@ -158,3 +158,20 @@ UNIT_TEST(test_what_is_packed_and_called)
         script_fini(&scene.script);
     }
 }
+
+/* A large one is given as it is, unless ranks say that theirs lie elsewhere. */
+UNIT_TEST(test_registered_is_packed_if_spots_are_mixed)
+{
+    static const enum op_spot spots[] = { OP_SPOT_NONE, OP_SPOT_SAME, OP_SPOT_MIXED };
+    struct scene scene;
+
+    for (size_t i = 0; i < sizeof spots / sizeof *spots; i++) {
+        scene_init(&scene, 2, SIDE_BY_SIDE, (int64_t[]){ LARGE, -1 });
+        scene.view.registers = true;
+        scene.runs[0].spot = spots[i];
+        write_script(&scene);
+        assert_int_equal(
+                scene.script.calls[0].input.in_slab, spots[i] == OP_SPOT_MIXED);
+        script_fini(&scene.script);
+    }
+}
