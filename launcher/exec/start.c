@@ -333,7 +333,7 @@ static int wait_for_all(const struct starter *starter, const sigset_t *all)
         if ((number == SIGTERM || number == SIGINT || number == SIGHUP ||
                     number == SIGQUIT) &&
                 !is_ignored(number)) {
-            (void)procs_signal_descendants(number, KEEPER_NAME);
+            (void)procs_signal_descendants(number, KEEPER_NAME, NULL);
             result = 128 + number;
         }
     }
