@@ -50,20 +50,25 @@ struct device {
             void *state, const void *memory, size_t bytes, enum op_space *space);
 
     /*
-     * Records an event behind what is on a stream of the caller now.
-     * Errors: TUTTI_ERR_INVALID: the stream is of another context, or is being captured in
-     * a graph; TUTTI_ERR_NO_MEMORY.
+     * Records an event behind what is on a stream of the caller now; in the graph, where the
+     * stream is being captured. Of such an event nobody may ask whether it has passed.
+     * Errors: TUTTI_ERR_INVALID: the stream is of another context, or is being captured and
+     * collectives cannot be; TUTTI_ERR_NO_MEMORY.
      */
-    tutti_status (*record)(
-            void *state, tutti_stream stream, struct device_event **event);
+    tutti_status (*record)(void *state, tutti_stream stream,
+            struct device_event **event, bool *captured);
 
-    /* What is put on a stream of the caller from now on waits for an event. Errors: as record(). */
+    /*
+     * What is put on a stream of the caller from now on waits for an event. Errors: as
+     * record(); TUTTI_ERR_INVALID: one of the two is part of a capture, and the other not.
+     */
     tutti_status (*follow)(
             void *state, tutti_stream stream, struct device_event *event);
 
     /*
      * What collectives do on the device from now on comes behind what is on a stream of the
-     * caller now. Errors: as record(). NULL: the device has no collectives of its own.
+     * caller now. Errors: as record(); no stream may be part of a capture. NULL: the device
+     * has no collectives of its own.
      */
     tutti_status (*fence)(void *state, tutti_stream stream);
 

@@ -100,8 +100,15 @@ struct op_run {
 enum op_space {
     OP_HOST, /* what the processor reaches                                      */
     OP_DEVICE, /* memory of this rank's GPU: only commands on a stream touch it   */
+    OP_CAPTURED, /* the same, and the commands become part of a CUDA graph          */
     OP_SPACE_COUNT
 };
+
+/** What of that is about memory: captured or not, it is the device's. */
+static inline enum op_space op_memory(enum op_space space)
+{
+    return space == OP_CAPTURED ? OP_DEVICE : space;
+}
 
 /** A point in the commands of a stream; see ops/device.h. */
 struct device_event;
@@ -138,6 +145,8 @@ struct op_batch {
     struct device_event **issued; /* DEVICE: where the backend puts, before it ends with
                               TUTTI_OK, the event after which the outputs are there and
                               nobody touches the memory; the core releases it         */
+    tutti_stream stream; /* CAPTURED: where all commands go, behind what is there; in
+                            the capture of `after`                                  */
 
     /*
      * Where runs have recvs. True on all ranks: recvs are filled. False on all ranks: a
@@ -236,7 +245,7 @@ struct op_backend {
     unsigned takes_runs; /* 1 << collective: reads and writes scattered runs of it, so
                             that the core packs nothing */
     size_t task_bytes; /* zeroed storage the core gives each batch in flight */
-    enum op_space space; /* of the batches it takes                           */
+    enum op_space space; /* of the batches it takes: op_memory() of theirs    */
 
     /*
      * Opens the backend on this rank. Errors make the backend unusable on every rank.

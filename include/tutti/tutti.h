@@ -793,12 +793,15 @@ TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *r
  * commands are on streams of the GPU. It does not wait for the GPU, except for operations
  * staged through host memory (docs/gpu.md). After this call the name may be submitted again.
  * For an operation on host memory the call behaves like tutti_wait(). A request that owns its
- * output stays valid, as with tutti_wait().
+ * output stays valid, as with tutti_wait(). An operation whose stream is being captured in a
+ * CUDA graph (docs/gpu.md; issue=caller) is finished when it is part of the graph, where this
+ * stream, of the same capture, waits for it.
  * @param request    set to TUTTI_REQUEST_NULL when consumed
  * @param stream     a stream of this rank's device
  * @param timeout_ns as for tutti_wait()
- * @return as tutti_wait(). TUTTI_ERR_INVALID if the stream belongs to another context or is
- *         being captured: the request stays valid. If the GPU has already finished the
+ * @return as tutti_wait(). TUTTI_ERR_INVALID if the stream belongs to another context, or is
+ *         being captured and the operation is not part of that capture, or the other way
+ *         round: the request stays valid. If the GPU has already finished the
  *         operation, the stream is not used. TUTTI_ERR_CONTEXT_FAILED is returned without
  *         waiting for the GPU: a request whose buffers the GPU may still use stays valid, and
  *         the buffers are free when tutti_wait() or tutti_finalize() has returned. A GPU error

@@ -18,6 +18,7 @@
 /* Beside the form, so that neither host memory nor a step not given takes a byte more. */
 #define META_DEVICE_FLAG 0x80u
 #define META_STEP_FLAG 0x40u
+#define META_CAPTURED_FLAG 0x20u
 
 static bool numbers_equal(const int64_t *a, const int64_t *b, int count)
 {
@@ -92,6 +93,7 @@ void meta_put(struct wire_writer *out, const struct meta *meta)
     wire_put_svarint(out, meta->row_count);
     wire_put_u8(out,
             (uint8_t)(meta->form | (meta->space == OP_DEVICE ? META_DEVICE_FLAG : 0) |
+                    (meta->space == OP_CAPTURED ? META_CAPTURED_FLAG : 0) |
                     (meta->step != 0 ? META_STEP_FLAG : 0)));
     if (meta->step != 0) {
         wire_put_varint(out, meta->step);
@@ -165,9 +167,11 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
     *meta = (struct meta){ .count = wire_get_svarint(in) };
     meta->row_count = wire_get_svarint(in);
     form = wire_get_u8(in);
-    space = (form & META_DEVICE_FLAG) != 0 ? OP_DEVICE : OP_HOST;
+    space = (form & META_DEVICE_FLAG) != 0     ? OP_DEVICE
+            : (form & META_CAPTURED_FLAG) != 0 ? OP_CAPTURED
+                                               : OP_HOST;
     meta->step = (form & META_STEP_FLAG) != 0 ? wire_get_varint(in) : 0;
-    form &= (uint8_t) ~(META_DEVICE_FLAG | META_STEP_FLAG);
+    form &= (uint8_t) ~(META_DEVICE_FLAG | META_STEP_FLAG | META_CAPTURED_FLAG);
     dtype = wire_get_u8(in);
     op = wire_get_u8(in);
     root = wire_get_varint(in);
@@ -213,6 +217,9 @@ const char *meta_collective_name(int collective)
 
 const char *meta_space_name(enum op_space space)
 {
+    if (space == OP_CAPTURED) {
+        return "device memory of a stream that is captured in a CUDA graph";
+    }
     return space == OP_DEVICE ? "device memory" : "host memory";
 }
 

@@ -132,7 +132,7 @@ size_t meta_agreed_bytes(int collective, const struct meta *meta, int size);
 
 /** True for a public or internal collective; used on numbers from the wire. */
 bool meta_collective_is_valid(int collective);
-/** "host memory" or "device memory". */
+/** "host memory", "device memory" ... */
 const char *meta_space_name(enum op_space space);
 /** Name of a public or internal collective. */
 const char *meta_collective_name(int collective);

@@ -37,7 +37,7 @@ static bool keys_equal(const struct planner_batch *a, const struct planner_batch
 static bool has_own_limit(
         const struct planner_limits *limits, const struct planner_batch *alone)
 {
-    return alone->meta->space == OP_DEVICE && limits->device_bytes > 0;
+    return op_memory(alone->meta->space) == OP_DEVICE && limits->device_bytes > 0;
 }
 
 static size_t batch_limit(

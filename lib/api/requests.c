@@ -7,6 +7,7 @@
 #include "api/wait.h"
 #include "base/clock.h"
 #include "observe/observe.h"
+#include "run/complete_device.h"
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/failure.h"
@@ -144,6 +145,9 @@ static tutti_status consume(tutti *t, tutti_request *request, struct spent *spen
         return status;
     }
     *request = TUTTI_REQUEST_NULL;
+    if (operation->on_device.graph_end != NULL) {
+        complete_forget_graph(t, operation);
+    }
     if (operation_end(operation)) {
         operation->next = spent->operations;
         spent->operations = operation;
@@ -201,6 +205,16 @@ static void demand(tutti *t, const struct wait *wait,
     }
 }
 
+/* What is half in a graph gets there, whatever the deadline: then its capture may end. */
+static bool none_is_captured(void *what)
+{
+    const tutti *t = what;
+
+    /* Acquire: pairs with the engine's release. */
+    return atomic_load_explicit(&t->engine.capturing, memory_order_acquire) == 0 ||
+            atomic_load_explicit(&t->failure.is_set, memory_order_acquire) != 0;
+}
+
 /* The first that is not over, or was the last to be. */
 static const struct operation *waited_for(const struct wait *wait)
 {
@@ -219,6 +233,7 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
     demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
     demand(t, wait, operation_satisfied);
+    driver_wait(t, none_is_captured, t, INT64_MAX);
     observe_operation(t, waited_for(wait), EVENT_LEFT, (uint64_t)begin_ns);
 }
 

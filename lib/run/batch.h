@@ -11,7 +11,8 @@
  *
  *     LAUNCHED -> RUNNING (sizes) -> LAUNCHED -> RUNNING -> SPARE
  *
- * After a failure what is launched becomes CANCELLED.
+ * One that would have to be part of a CUDA graph and cannot goes from LAUNCHED to SPARE. After a
+ * failure what is launched becomes CANCELLED.
  */
 #ifndef TUTTI_RUN_BATCH_H
 #define TUTTI_RUN_BATCH_H

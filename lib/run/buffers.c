@@ -142,9 +142,31 @@ static tutti_status find_space(
     return status;
 }
 
+/* Host memory needs no stream; but who names one that is captured expects it in the graph. */
+static tutti_status check_host(const struct tutti *t, const struct submission *s)
+{
+    struct device_event *event = NULL;
+    bool captured = false;
+
+    if (t->config.issue != CONFIG_ISSUE_CALLER || s->stream == NULL ||
+            t->device.record(t->device.state, s->stream, &event, &captured) !=
+                    TUTTI_OK) {
+        return TUTTI_OK;
+    }
+    t->device.release(t->device.state, event);
+    return !captured ? TUTTI_OK
+                     : error_set(TUTTI_ERR_INVALID,
+                               "\"%s\": rank %d: stream %p is being captured in a CUDA "
+                               "graph, of which operations on host memory (or managed "
+                               "memory) cannot be part: give device memory, or submit "
+                               "outside of the capture",
+                               s->name, t->rank, s->stream);
+}
+
 tutti_status buffers_place(
         struct tutti *t, struct submission *s, const struct op_set *set, bool events)
 {
+    bool captured = false;
     tutti_status status;
 
     if (t->device.state == NULL || s->collective == TUTTI_BARRIER ||
@@ -152,10 +174,15 @@ tutti_status buffers_place(
         return TUTTI_OK;
     }
     status = find_space(t, s, set);
+    if (status == TUTTI_OK && s->meta.space == OP_HOST) {
+        status = check_host(t, s);
+    }
     if (status != TUTTI_OK || s->meta.space != OP_DEVICE || !events) {
         return status;
     }
-    return t->device.record(t->device.state, s->stream, &s->after);
+    status = t->device.record(t->device.state, s->stream, &s->after, &captured);
+    s->meta.space = captured ? OP_CAPTURED : OP_DEVICE;
+    return status;
 }
 
 void buffers_drop(struct tutti *t, struct submission *s)

@@ -6,6 +6,7 @@
 #include "agree/meta.h"
 #include "base/mem.h"
 #include "observe/observe.h"
+#include "run/complete_device.h"
 #include "run/context.h"
 #include "run/persistent.h"
 #include "run/tensor_use.h"
@@ -116,6 +117,9 @@ static void call_back(struct tutti *t, struct operation *operation)
     void *user = operation->callback.user;
 
     operation->error = NULL;
+    if (operation->on_device.graph_end != NULL) {
+        complete_forget_graph(t, operation);
+    }
     if (operation_end(operation)) {
         pthread_mutex_lock(&t->lock);
         operation_put_back(&t->work.operations, operation);

@@ -168,6 +168,24 @@ tutti_status complete_issue(
     return TUTTI_OK;
 }
 
+void complete_captured(
+        struct tutti *t, struct operation *operations, struct device_event *event)
+{
+    for (struct operation *operation = operations; operation != NULL;
+            operation = operation->next) {
+        t->device.hold(t->device.state, event);
+        operation->on_device.graph_end = event;
+    }
+    t->device.release(t->device.state, event);
+    complete_list(t, operations);
+}
+
+void complete_forget_graph(const struct tutti *t, struct operation *operation)
+{
+    t->device.release(t->device.state, operation->on_device.graph_end);
+    operation->on_device.graph_end = NULL;
+}
+
 /* Lock held: all of them, in the order in which they came. */
 static struct operation *take_issued(struct inflight *issue)
 {
@@ -241,6 +259,13 @@ static bool is_issued(const struct operation *operation, tutti_request request)
             operation_is_of(operation, request);
 }
 
+/* Done, and not consumed. */
+static bool is_in_graph(const struct operation *operation, tutti_request request)
+{
+    return operation != NULL && operation_is_of(operation, request) &&
+            operation_is_done(operation) && operation->on_device.graph_end != NULL;
+}
+
 void complete_events(struct tutti *t, struct operation *const *operations,
         const tutti_request *requests, struct device_event **events, size_t count)
 {
@@ -249,6 +274,10 @@ void complete_events(struct tutti *t, struct operation *const *operations,
         events[i] = NULL;
         if (is_issued(operations[i], requests[i])) {
             events[i] = operations[i]->on_device.issue->event;
+        } else if (is_in_graph(operations[i], requests[i])) {
+            events[i] = operations[i]->on_device.graph_end;
+        }
+        if (events[i] != NULL) {
             t->device.hold(t->device.state, events[i]);
         }
     }

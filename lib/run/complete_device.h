@@ -54,6 +54,15 @@ tutti_status complete_issue(
         struct tutti *t, struct operation *operations, struct device_event *event);
 
 /**
+ * Engine: operations (likewise) are in a CUDA graph, up to `event`, whose reference is taken: they
+ * are done.
+ */
+void complete_captured(
+        struct tutti *t, struct operation *operations, struct device_event *event);
+/** One that has a graph_end is consumed: no stream will wait for that. Any thread. */
+void complete_forget_graph(const struct tutti *t, struct operation *operation);
+
+/**
  * Engine: ends operations whose events have passed. Errors: the device is lost.
  * @param[in,out] moved  set when some have
  */
@@ -75,8 +84,8 @@ bool complete_awaits(struct tutti *t, struct device_event *event);
 void complete_device_fini(struct tutti *t);
 
 /**
- * Any thread: references to the events of requests that are issued; NULL where one is not, or
- * already done. Entries of operations may be NULL.
+ * Any thread: references to the events of requests that are issued, or done in a CUDA graph; NULL
+ * where one is neither. Entries of operations may be NULL.
  */
 void complete_events(struct tutti *t, struct operation *const *operations,
         const tutti_request *requests, struct device_event **events, size_t count);

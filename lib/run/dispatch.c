@@ -23,8 +23,8 @@
  */
 static bool is_ordered(const struct tutti *t, const struct batch *batch)
 {
-    return batch->space == OP_DEVICE && tickets_are_used(&t->engine.tickets) &&
-            !op_is_pair(&batch->set->op);
+    return op_memory(batch->space) == OP_DEVICE &&
+            tickets_are_used(&t->engine.tickets) && !op_is_pair(&batch->set->op);
 }
 
 void dispatch_queue(struct tutti *t, struct batch *batch)
@@ -88,7 +88,36 @@ static tutti_status end_operations(struct tutti *t, struct batch *batch)
         complete_list(t, take_operations(batch));
         return TUTTI_OK;
     }
+    if (batch->space == OP_CAPTURED) {
+        /* Release: who sees it may end the capture; and those that wait for it are woken next. */
+        (void)atomic_fetch_sub_explicit(&t->engine.capturing, 1, memory_order_release);
+        complete_captured(t, take_operations(batch), event);
+        return TUTTI_OK;
+    }
     return complete_issue(t, take_operations(batch), event);
+}
+
+/*
+ * All ranks have agreed on what none of them can do: it fails on all, for what the thread's last
+ * error says.
+ */
+static void refuse(struct tutti *t, struct batch *batch)
+{
+    struct batch **at = &t->dispatcher.running;
+    struct operation *next;
+
+    while (*at != batch) {
+        at = &(*at)->next;
+    }
+    *at = batch->next;
+    batch->time.ended_ns = clock_ns();
+    observe(t, batch, EVENT_ENDED);
+    batch->set->running--;
+    for (struct operation *o = take_operations(batch); o != NULL; o = next) {
+        next = o->next;
+        complete_failed(t, o, TUTTI_ERR_UNSUPPORTED, tutti_last_error());
+    }
+    recycle(&t->dispatcher, batch);
 }
 
 /*
@@ -196,6 +225,10 @@ static tutti_status launch_waiting(
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
         observe(t, batch, EVENT_LAUNCHED);
+        if (status == TUTTI_ERR_UNSUPPORTED && batch->space == OP_CAPTURED) {
+            refuse(t, batch);
+            status = TUTTI_OK;
+        }
     }
     return status;
 }

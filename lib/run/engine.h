@@ -32,6 +32,8 @@ struct engine {
     struct messages messages;
     struct forming forming; /* outcomes on their way to batches                       */
     struct tickets tickets; /* the launch order of device batches; run/order.h        */
+    _Atomic uint32_t
+            capturing; /* batches that are half in a CUDA graph; read by any thread */
     struct device_inflight inflight; /* what the device has still to do               */
 };
 

@@ -145,6 +145,7 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
 {
     const struct operation *last = NULL;
     tutti_status status = TUTTI_OK;
+    bool captured = false;
 
     for (struct operation *operation = group->newest;
             operation != NULL && status == TUTTI_OK; operation = operation->next) {
@@ -156,8 +157,9 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
             operation->on_device.after = last->on_device.after;
         } else {
             status = t->device.record(t->device.state, operation->on_device.stream,
-                    &operation->on_device.after);
+                    &operation->on_device.after, &captured);
         }
+        operation->request.meta.space = captured ? OP_CAPTURED : OP_DEVICE;
         last = operation;
     }
     return status;

@@ -125,6 +125,7 @@ static void describe_batch(struct batch *batch)
         .space = batch->space,
         .after = batch->events,
         .issued = &batch->issued,
+        .stream = batch->operations[0]->on_device.stream,
         .operands = batch->operands,
         .sizes_known = sizes_are_known(first),
         .place = place_run,
@@ -134,7 +135,7 @@ static void describe_batch(struct batch *batch)
         batch->runs[i] = run_of(batch, batch->operations[i]);
         batch->op.count += batch->runs[i].count;
     }
-    if (batch->space == OP_DEVICE) {
+    if (op_memory(batch->space) == OP_DEVICE) {
         list_events(batch);
     }
 }
@@ -148,7 +149,7 @@ static const struct dispatcher_backend *choose(
         const bool takes_runs =
                 (backend->ops->takes_runs & 1u << batch->op.collective) != 0;
 
-        if (backend->ops->space != batch->op.space) {
+        if (backend->ops->space != op_memory(batch->op.space)) {
             continue;
         }
         batch->op.run_count = takes_runs ? run_count : 1;
@@ -215,16 +216,36 @@ static tutti_status ask_sizes(const struct tutti *t, struct batch *batch)
     return batch->backend != NULL ? start(batch) : refused(batch);
 }
 
+/* Of device memory; the host's backends learn sizes themselves. */
+static bool must_ask_sizes(const struct batch *batch)
+{
+    return batch->op.space != OP_HOST && op_is_exchange(batch->op.collective) &&
+            !batch->op.sizes_known;
+}
+
+static tutti_status refuse_staged(const struct batch *batch)
+{
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+            "%s \"%s\" cannot be part of a CUDA graph, for it needs the host: see "
+            "the table of docs/gpu.md, or do it outside of the "
+            "capture",
+            tutti_collective_name(batch->op.collective),
+            batch->operations[0]->request.name);
+}
+
 static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 {
     batch->backend = choose(&t->dispatcher, batch, batch->operation_count);
+    if (batch->space == OP_CAPTURED) {
+        if (batch->backend == NULL || must_ask_sizes(batch)) {
+            return refuse_staged(batch);
+        }
+        (void)atomic_fetch_add_explicit(&t->engine.capturing, 1, memory_order_relaxed);
+    }
     if (batch->backend == NULL) {
         return batch->op.space == OP_DEVICE ? stage_in(t, batch) : refused(batch);
     }
-    return batch->op.space == OP_DEVICE && op_is_exchange(batch->op.collective) &&
-                    !batch->op.sizes_known
-            ? ask_sizes(t, batch)
-            : begin(t, batch);
+    return must_ask_sizes(batch) ? ask_sizes(t, batch) : begin(t, batch);
 }
 
 tutti_status launch_batch(struct tutti *t, struct batch *batch)

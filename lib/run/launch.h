@@ -13,7 +13,8 @@ struct tutti;
 /**
  * Describes a batch and begins it on the first backend that takes it;
  * one of device memory that none takes is staged. On failure nothing was begun.
- * Errors: TUTTI_ERR_NO_MEMORY, those of backends and of the device.
+ * Errors: TUTTI_ERR_NO_MEMORY, those of backends and of the device; TUTTI_ERR_UNSUPPORTED of one
+ * that is captured and would have to be staged, on all ranks alike.
  */
 tutti_status launch_batch(struct tutti *t, struct batch *batch);
 

@@ -4,7 +4,8 @@
  *   QUEUED -> ANNOUNCED -> AGREED -> RUNNING -> DONE      (any -> DONE on failure)
  *
  * An operation on device memory is ISSUED between RUNNING and DONE: its commands are on streams,
- * its name is free, and it is done when an event has passed (run/complete_device.h).
+ * its name is free, and it is done when an event has passed (run/complete_device.h). One whose
+ * stream is captured in a CUDA graph is DONE when it is in the graph.
  *
  * Operations live in slabs that neither move nor go before the context does, so a pointer
  * stays readable; the generation tells whether it still is the same operation. An operation belongs
@@ -89,6 +90,8 @@ struct operation_numbers {
 struct operation_device {
     tutti_stream stream; /* what was on it must be done                    */
     struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
+    struct device_event *graph_end; /* DONE, and in a CUDA graph: the point behind it
+                                       there; a reference; else NULL          */
     struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
     struct operation *before; /* in that list, over next; context's lock         */
     _Atomic uint32_t
@@ -232,7 +235,7 @@ static inline bool operation_is_issued(const struct operation *operation)
 /** True when its memory is the device's. Any thread, while the request is not consumed. */
 static inline bool operation_is_on_device(const struct operation *operation)
 {
-    return operation->request.meta.space == OP_DEVICE;
+    return op_memory(operation->request.meta.space) == OP_DEVICE;
 }
 /** True when an operation is of this request, and nobody is consuming it. Any thread. */
 static inline bool operation_is_of(

@@ -7,6 +7,9 @@
  *
  * NCCL's part is one group of calls.
  *
+ * A batch of a CUDA graph does all of this on one stream of the caller instead, behind the graph's
+ * batch before it, and its slab belongs to the graph.
+ *
  * What has nothing to do is left out. NCCL may still be putting its part on the stream when
  * ncclGroupEnd() returns; until it has, nothing else is issued.
  */
@@ -40,7 +43,8 @@ struct gpu_task {
     tutti_status status; /* OVER: how it ended */
     bool calls; /* CALLED: NCCL may still be issuing                       */
     struct communicator *communicator; /* CALLED: of the set; borrowed           */
-    struct gpu_slab *slab; /* CALLED: owned; NULL: none needed */
+    struct gpu_slab *slab; /* CALLED: owned, or the graph's; NULL: none needed */
+    struct gpu_graph *graph; /* CALLED: of the batch; borrowed; NULL: none           */
     int64_t since_ns; /* CALLED: when NCCL was called                         */
 };
 
@@ -103,12 +107,28 @@ static void give_spoilt(struct gpu_backend *gb)
     }
 }
 
+/* NCCL's communicators would wait for the end of graphs that they are in. */
+static bool has_graphs(const struct gpu_backend *gb)
+{
+    const size_t count = gpu_graphs_count(gb->gpu);
+
+    if (count > 0) {
+        log_warn(gb->gpu->log,
+                "%zu CUDA graphs with operations of tutti exist at its end, so NCCL's "
+                "communicators are aborted; destroy graphs and their executables "
+                "before tutti_finalize()",
+                count);
+    }
+    return count > 0;
+}
+
 static void gpu_backend_close(void *state)
 {
     struct gpu_backend *gb = state;
     const bool entered = gpu_enter(gb->gpu) == TUTTI_OK;
     const bool in_peace = entered && !gb->failed && gb->first == NULL &&
-            flight_sweep(&gb->flight, gb->gpu) == TUTTI_OK && gb->flight.count == 0;
+            flight_sweep(&gb->flight, gb->gpu) == TUTTI_OK && gb->flight.count == 0 &&
+            !has_graphs(gb);
 
     communicators_close(&gb->communicators, in_peace);
     for (int i = 0; i < GPU_COPY; i++) {
@@ -161,6 +181,12 @@ static tutti_status gpu_start(void *state, void *task, const struct op_batch *ba
 
 /* ------------------------------------------------------------------------ calls */
 
+static cu_stream stream_of(const struct gpu_backend *gb, const struct gpu_task *task,
+        enum gpu_stream stream)
+{
+    return task->graph != NULL ? task->batch->stream : gb->gpu->streams[stream];
+}
+
 static void *address(const struct gpu_task *task, struct script_place place)
 {
     const uint64_t base = place.in_slab ? task->slab->memory : 0;
@@ -172,7 +198,7 @@ static nccl_result call_nccl(const struct gpu_backend *gb, const struct gpu_task
         const struct script_call *call)
 {
     const struct nccl_api *nccl = gb->gpu->nccl;
-    cu_stream stream = gb->gpu->streams[GPU_COMM];
+    cu_stream stream = stream_of(gb, task, GPU_COMM);
     nccl_comm comm = task->communicator->comm;
     const nccl_dtype dtype = task->form.nccl;
     const nccl_op op = task->form.op;
@@ -216,7 +242,7 @@ static tutti_status copy_own(struct gpu_backend *gb, const struct gpu_task *task
                     gb->gpu->cuda->memcpy_dtod_async(
                             (cu_pointer)(uintptr_t)address(task, call->output),
                             (cu_pointer)(uintptr_t)address(task, call->input),
-                            call->count, gb->gpu->streams[GPU_COMM]),
+                            call->count, stream_of(gb, task, GPU_COMM)),
                     "copy a rank's own part");
         }
     }
@@ -279,28 +305,37 @@ static tutti_status write_script(struct gpu_backend *gb, const struct gpu_task *
             : script_exchange(&gb->script, &view);
 }
 
-static tutti_status follow_events(
-        const struct gpu_backend *gb, const struct op_batch *batch, cu_stream stream)
+static tutti_status follow_events(const struct gpu_backend *gb,
+        const struct gpu_task *task, enum gpu_stream stream)
 {
+    const struct op_batch *batch = task->batch;
     tutti_status status = TUTTI_OK;
 
     if (FAULT(REMOVED_EVENT_WAIT)) {
         return TUTTI_OK;
     }
+    if (task->graph != NULL) {
+        return gpu_graph_follow(
+                gb->gpu, task->graph, batch->stream, batch->after, batch->after_count);
+    }
     for (size_t i = 0; i < batch->after_count && status == TUTTI_OK; i++) {
-        status = gpu_follow(gb->gpu, stream, batch->after[i]);
+        status = gpu_follow(gb->gpu, gb->gpu->streams[stream], batch->after[i]);
     }
     return status;
 }
 
 /* One stream waits for what is on another now. */
-static tutti_status chain(
-        const struct gpu_backend *gb, enum gpu_stream behind, enum gpu_stream before)
+static tutti_status chain(const struct gpu_backend *gb, const struct gpu_task *task,
+        enum gpu_stream behind, enum gpu_stream before)
 {
     struct gpu *gpu = gb->gpu;
     struct device_event *event = NULL;
-    tutti_status status = gpu_record(gpu, gpu->streams[before], &event);
+    tutti_status status;
 
+    if (task->graph != NULL) {
+        return TUTTI_OK; /* they are the same */
+    }
+    status = gpu_record(gpu, gpu->streams[before], &event);
     if (status == TUTTI_OK) {
         status = gpu_follow(gpu, gpu->streams[behind], event);
     }
@@ -314,10 +349,11 @@ static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
         .form = &task->form,
         .direction = PACK_GATHER,
         .slab = task->slab != NULL ? task->slab->memory : 0,
-        .stream = gb->gpu->streams[GPU_PACK] };
+        .stream = stream_of(gb, task, GPU_PACK),
+        .is_captured = task->graph != NULL };
     tutti_status status = packing_run(&gb->packing, &work);
 
-    return status == TUTTI_OK ? chain(gb, GPU_COMM, GPU_PACK) : status;
+    return status == TUTTI_OK ? chain(gb, task, GPU_COMM, GPU_PACK) : status;
 }
 
 static tutti_status find_communicator(
@@ -334,12 +370,16 @@ static tutti_status find_communicator(
 }
 
 static tutti_status take_slab(
-        struct gpu_backend *gb, struct gpu_task *task, cu_stream stream)
+        struct gpu_backend *gb, struct gpu_task *task, enum gpu_stream stream)
 {
-    if (gb->script.slab_bytes == 0) {
+    const size_t bytes = gb->script.slab_bytes;
+
+    if (bytes == 0) {
         return TUTTI_OK;
     }
-    task->slab = gpu_slab_take(gb->gpu, gb->script.slab_bytes, stream);
+    task->slab = task->graph != NULL
+            ? gpu_graph_slab(gb->gpu, task->graph, bytes)
+            : gpu_slab_take(gb->gpu, bytes, gb->gpu->streams[stream]);
     if (task->slab == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
@@ -380,7 +420,6 @@ static tutti_status call(struct gpu_backend *gb, struct gpu_task *task)
 /* Up to NCCL's part. */
 static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
 {
-    struct gpu *gpu = gb->gpu;
     enum gpu_stream first;
     tutti_status status;
 
@@ -388,6 +427,10 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
         return TUTTI_AGAIN;
     }
     status = find_communicator(gb, task);
+    if (status == TUTTI_OK && task->batch->space == OP_CAPTURED) {
+        status = gpu_graph_find(gb->gpu, task->batch->stream, &task->graph);
+        task->communicator->is_captured = true;
+    }
     if (status == TUTTI_OK) {
         status = write_script(gb, task);
     }
@@ -395,9 +438,9 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
         return status;
     }
     first = gb->script.gathers.count > 0 ? GPU_PACK : GPU_COMM;
-    status = take_slab(gb, task, gpu->streams[first]);
+    status = take_slab(gb, task, first);
     if (status == TUTTI_OK) {
-        status = follow_events(gb, task->batch, gpu->streams[first]);
+        status = follow_events(gb, task, first);
     }
     if (status == TUTTI_OK && first == GPU_PACK) {
         status = pack(gb, task);
@@ -431,28 +474,33 @@ static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
         .form = &task->form,
         .direction = PACK_SCATTER,
         .slab = task->slab != NULL ? task->slab->memory : 0,
-        .stream = gpu->streams[GPU_UNPACK] };
+        .stream = stream_of(gb, task, GPU_UNPACK),
+        .is_captured = task->graph != NULL };
     struct device_event *event = NULL;
     tutti_status status = TUTTI_OK;
 
     if (scatters) {
-        status = chain(gb, GPU_UNPACK, GPU_COMM);
+        status = chain(gb, task, GPU_UNPACK, GPU_COMM);
     }
     if (status == TUTTI_OK && scatters) {
         status = packing_run(&gb->packing, &work);
     }
     if (status == TUTTI_OK) {
-        status = gpu_record(gpu, gpu->streams[last], &event);
+        status = task->graph != NULL
+                ? gpu_graph_record(gpu, task->graph, task->batch->stream, &event)
+                : gpu_record(gpu, gpu->streams[last], &event);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     count_paths(gb, task);
-    flight_add(&gb->flight, task->batch, event);
-    if (task->slab != NULL) {
-        gpu_slab_give(gpu, task->slab, event);
-        task->slab = NULL;
+    if (task->graph == NULL) {
+        flight_add(&gb->flight, task->batch, event);
     }
+    if (task->graph == NULL && task->slab != NULL) {
+        gpu_slab_give(gpu, task->slab, event);
+    }
+    task->slab = NULL;
     *task->batch->issued = event;
     return TUTTI_OK;
 }
@@ -550,11 +598,11 @@ static void advance(struct gpu_backend *gb, bool *moved)
 
 static void spoil(struct gpu_backend *gb, struct gpu_task *task)
 {
-    if (task->slab != NULL) {
+    if (task->graph == NULL && task->slab != NULL) {
         task->slab->next = gb->spoilt;
         gb->spoilt = task->slab;
-        task->slab = NULL;
     }
+    task->slab = NULL;
 }
 
 static tutti_status gpu_step(void *state, void *task, bool *moved)

@@ -385,7 +385,7 @@ static bool end_in_order(struct communicators *all)
 bool communicators_tidy(struct communicators *all, uint32_t set)
 {
     for (struct communicator *c = all->first; c != NULL; c = c->next) {
-        if (c->stage == COMMUNICATOR_LEAVING && c->next_set <= set) {
+        if (c->stage == COMMUNICATOR_LEAVING && c->next_set <= set && !c->is_captured) {
             finalize(all, c);
         }
     }
@@ -516,6 +516,7 @@ static void begin_abort(struct communicators *all)
 
 bool communicators_abort(struct communicators *all)
 {
+    int64_t patience_ns;
     size_t left;
 
     if (all->aborted) {
@@ -529,7 +530,9 @@ bool communicators_abort(struct communicators *all)
     }
     start_jobs(all->aborts);
     left = atomic_load_explicit(&all->aborts->left, memory_order_acquire);
-    if (left > 0 && clock_ns() - all->aborts->since_ns < ABORT_NS) {
+    /* They would wait for the end of graphs. */
+    patience_ns = gpu_graphs_count(all->gpu) > 0 ? CLOSE_NS : ABORT_NS;
+    if (left > 0 && clock_ns() - all->aborts->since_ns < patience_ns) {
         return false;
     }
     if (left > 0) {

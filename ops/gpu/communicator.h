@@ -48,6 +48,7 @@ struct communicator {
     struct communicator_memory *registered; /* owned                             */
     enum communicator_stage stage; /* see there */
     int64_t since_ns; /* when the ranks began to meet                            */
+    bool is_captured; /* is in a CUDA graph, whose end NCCL waits for: ends last      */
     uint32_t next_set; /* LEAVING: sets from this id on were created later        */
 };
 

@@ -13,9 +13,12 @@ static tutti_status device_look(
 }
 
 static tutti_status device_record(
-        void *state, tutti_stream stream, struct device_event **event)
+        void *state, tutti_stream stream, struct device_event **event, bool *captured)
 {
-    return gpu_record_caller(state, stream, event);
+    const tutti_status status = gpu_record_caller(state, stream, event);
+
+    *captured = status == TUTTI_OK && gpu_event_capture(*event) != 0;
+    return status;
 }
 
 static tutti_status device_follow(
@@ -30,10 +33,15 @@ static tutti_status device_fence(void *state, tutti_stream stream)
     struct device_event *event = NULL;
     tutti_status status = gpu_record_caller(gpu, stream, &event);
 
-    if (status == TUTTI_OK) {
-        status = gpu_follow(gpu, gpu->streams[GPU_COMM], event);
-        gpu_event_release(gpu, event);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = gpu_event_capture(event) == 0
+            ? gpu_follow(gpu, gpu->streams[GPU_COMM], event)
+            : error_set(TUTTI_ERR_INVALID,
+                      "rank %d: stream %p is being captured in a CUDA graph", gpu->rank,
+                      stream);
+    gpu_event_release(gpu, event);
     return status;
 }
 

@@ -33,6 +33,9 @@ typedef struct cu_module_object *cu_module;
 typedef struct cu_function_object *cu_function;
 typedef struct cu_library_object *cu_library;
 typedef struct cu_kernel_object *cu_kernel;
+typedef struct cu_graph_object *cu_graph;
+typedef struct cu_graph_node_object *cu_graph_node;
+typedef struct cu_user_object_object *cu_user_object;
 
 /** Runs on a thread of the driver, in stream order; it may not call the driver. */
 typedef void (*cu_host_function)(void *user);

@@ -195,6 +195,7 @@ static void close_device(struct gpu *gpu)
         gpu_disconnect(gpu);
         wait_for_streams(gpu);
     }
+    gpu_graphs_close(gpu);
     gpu_memory_close(gpu);
     gpu_events_close(gpu);
     if (gpu->is_gone) {

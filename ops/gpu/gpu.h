@@ -63,6 +63,7 @@ struct gpu {
     uint8_t kernel_blocks[KERNEL_COUNT]; /* of each, that a multiprocessor holds    */
     struct gpu_events *events; /* owned */
     struct gpu_memory *memory; /* owned */
+    struct gpu_graph *graphs; /* owned; of the backend's thread                */
     _Atomic int lost; /* the first cu_result that says that the device is lost; 0 */
     _Atomic(const char *) lost_doing; /* what could not be done then; NULL: soon  */
 
@@ -154,8 +155,14 @@ void gpu_event_hold(struct device_event *event);
 /** NULL is allowed. */
 void gpu_event_release(struct gpu *gpu, struct device_event *event);
 
-/** As gpu_record() and gpu_follow(), on a stream of the caller, which is looked at first.
- *  TUTTI_ERR_INVALID: it is of another context, or being captured. */
+/** The same on a stream that is being captured: nobody may ask whether it has passed. */
+TUTTI_MUST_USE tutti_status gpu_record_captured(struct gpu *gpu, cu_stream stream,
+        uint64_t capture, struct device_event **event);
+/** The capture that an event is part of; 0: none. */
+uint64_t gpu_event_capture(const struct device_event *event);
+
+/** As gpu_record() and gpu_follow(), on a stream of the caller, which is looked at first; see
+ *  struct device. */
 TUTTI_MUST_USE tutti_status gpu_record_caller(
         struct gpu *gpu, cu_stream stream, struct device_event **event);
 TUTTI_MUST_USE tutti_status gpu_follow_caller(
@@ -163,6 +170,32 @@ TUTTI_MUST_USE tutti_status gpu_follow_caller(
 
 tutti_status gpu_events_open(struct gpu *gpu);
 void gpu_events_close(struct gpu *gpu);
+
+/* ------------------------------------------------- graphs of the caller (graphs.c) */
+
+struct gpu_graph;
+
+/*
+ * For the thread that calls the backend, in the context. Streams are the caller's, and are being
+ * captured. Batches of a graph run one after the other, whatever their streams.
+ */
+
+/** The graph that a stream is being captured in. TUTTI_ERR_INVALID: it is not captured any more. */
+TUTTI_MUST_USE tutti_status gpu_graph_find(
+        struct gpu *gpu, cu_stream stream, struct gpu_graph **found);
+/** What is put on the stream from now on comes behind the graph's last batch, and events, which
+ *  must be of the graph. */
+TUTTI_MUST_USE tutti_status gpu_graph_follow(struct gpu *gpu,
+        const struct gpu_graph *graph, cu_stream stream,
+        struct device_event *const *after, size_t count);
+/** Memory for the next batch, which stays with the graph. NULL: no memory; error set. */
+struct gpu_slab *gpu_graph_slab(struct gpu *gpu, struct gpu_graph *graph, size_t bytes);
+/** The event at the end of a batch. */
+TUTTI_MUST_USE tutti_status gpu_graph_record(struct gpu *gpu, struct gpu_graph *graph,
+        cu_stream stream, struct device_event **event);
+/** Graphs that still exist, or executables of them; takes back the memory of others. */
+size_t gpu_graphs_count(struct gpu *gpu);
+void gpu_graphs_close(struct gpu *gpu);
 
 /* ---------------------------------------------------------- memory (memory.c) */
 
@@ -185,6 +218,8 @@ struct gpu_slab {
  * from now on (it follows the event). NULL: no memory; error set.
  */
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
+/** The same, and nothing has to wait for it. */
+struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes);
 /** Gives it back; it is in use until the event has passed (a reference is added). */
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event);
 /** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */

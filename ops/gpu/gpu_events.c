@@ -12,6 +12,7 @@ struct device_event {
     cu_event handle; /* owned */
     _Atomic int references; /* 0: it is spare                                      */
     _Atomic bool has_passed; /* known to have; the driver need not be asked         */
+    uint64_t capture; /* in whose graph it is, where nobody may ask; 0: none     */
     struct device_event *next; /* among the spare ones; lock of gpu_events            */
     struct device_event *next_of_all; /* fixed */
 };
@@ -106,6 +107,7 @@ static tutti_status obtain(struct gpu *gpu, struct device_event **obtained)
     if (status == TUTTI_OK) {
         atomic_store_explicit(&event->references, 1, memory_order_relaxed);
         atomic_store_explicit(&event->has_passed, true, memory_order_relaxed);
+        event->capture = 0;
         *obtained = event;
     }
     return status;
@@ -175,7 +177,8 @@ tutti_status gpu_event_record(
     return status;
 }
 
-tutti_status gpu_record(struct gpu *gpu, cu_stream stream, struct device_event **made)
+tutti_status gpu_record_captured(
+        struct gpu *gpu, cu_stream stream, uint64_t capture, struct device_event **made)
 {
     struct device_event *event = NULL;
     tutti_status status = gpu_enter(gpu);
@@ -185,6 +188,7 @@ tutti_status gpu_record(struct gpu *gpu, cu_stream stream, struct device_event *
     }
     status = obtain(gpu, &event);
     if (status == TUTTI_OK) {
+        event->capture = capture;
         status = gpu_check(gpu, record(gpu, event, stream), "record an event");
     }
     gpu_leave(gpu);
@@ -194,6 +198,16 @@ tutti_status gpu_record(struct gpu *gpu, cu_stream stream, struct device_event *
     }
     *made = event;
     return TUTTI_OK;
+}
+
+tutti_status gpu_record(struct gpu *gpu, cu_stream stream, struct device_event **made)
+{
+    return gpu_record_captured(gpu, stream, 0, made);
+}
+
+uint64_t gpu_event_capture(const struct device_event *event)
+{
+    return event->capture;
 }
 
 tutti_status gpu_follow(struct gpu *gpu, cu_stream stream, struct device_event *event)
@@ -287,13 +301,33 @@ static tutti_status refuse_foreign(
             gpu->rank, (void *)stream, device, gpu->ordinal, gpu->pci, gpu->ordinal);
 }
 
+/* Why tutti's operations cannot be in a graph; NULL: they can. */
+static const char *why_not_captured(const struct gpu *gpu)
+{
+    if (gpu->config->issue != CONFIG_ISSUE_CALLER) {
+        return "with issue=auto another thread issues them when all ranks are there, "
+               "so set issue=caller";
+    }
+    if (gpu->nccl == NULL) {
+        return "there is no NCCL";
+    }
+    return gpu->cuda->stream_get_capture_info != NULL &&
+                    gpu->cuda->user_object_create != NULL &&
+                    gpu->cuda->graph_retain_user_object != NULL
+            ? NULL
+            : "that takes a driver of CUDA 11.3";
+}
+
 static tutti_status refuse_capture(const struct gpu *gpu, cu_stream stream)
 {
+    const char *why = why_not_captured(gpu);
+
     return error_set(TUTTI_ERR_INVALID,
             "rank %d: stream %p is being captured in a CUDA graph, and tutti's "
-            "operations cannot be part of one: they are issued by another thread when "
-            "all ranks are there; submit and wait outside of the capture",
-            gpu->rank, (void *)stream);
+            "operations cannot be part of this one: %s; or submit and wait outside of "
+            "the capture",
+            gpu->rank, (void *)stream,
+            why != NULL ? why : "the capture is invalid after an error");
 }
 
 static bool is_capture_error(cu_result result)
@@ -323,12 +357,35 @@ static tutti_status check_caller(
     return gpu_check(gpu, result, doing);
 }
 
-/* The context is current. */
-static tutti_status look_at_stream(struct gpu *gpu, cu_stream stream)
+/* The context is current. *id: the capture that it is part of, or 0. */
+static tutti_status look_at_capture(struct gpu *gpu, cu_stream stream, uint64_t *id)
 {
     cu_capture_status capture = CU_CAPTURE_NONE;
+    cu_result result = gpu->cuda->stream_is_capturing(stream, &capture);
+
+    *id = 0;
+    if (result == CU_ERROR_CAPTURE_IMPLICIT) {
+        return error_set(TUTTI_ERR_INVALID,
+                "rank %d: the legacy default stream cannot be used while another "
+                "stream is captured in a CUDA graph: pass the stream that the tensors "
+                "are of in tutti_options.stream",
+                gpu->rank);
+    }
+    if (result == CU_SUCCESS && capture == CU_CAPTURE_ACTIVE &&
+            why_not_captured(gpu) == NULL) {
+        result = gpu->cuda->stream_get_capture_info(
+                stream, &capture, id, NULL, NULL, NULL);
+    }
+    if (is_capture_error(result) || (capture != CU_CAPTURE_NONE && *id == 0)) {
+        return refuse_capture(gpu, stream);
+    }
+    return check_caller(gpu, stream, result, "look at the caller's stream");
+}
+
+/* The context is current. */
+static tutti_status look_at_stream(struct gpu *gpu, cu_stream stream, uint64_t *capture)
+{
     cu_context context = gpu->context;
-    cu_result result;
     tutti_status status = TUTTI_OK;
 
     if (!is_default(stream)) {
@@ -341,18 +398,7 @@ static tutti_status look_at_stream(struct gpu *gpu, cu_stream stream)
     if (context != gpu->context) {
         return refuse_foreign(gpu, stream, context);
     }
-    result = gpu->cuda->stream_is_capturing(stream, &capture);
-    if (result == CU_ERROR_CAPTURE_IMPLICIT) {
-        return error_set(TUTTI_ERR_INVALID,
-                "rank %d: the legacy default stream cannot be used while another "
-                "stream is captured in a CUDA graph: pass the stream that the tensors "
-                "are of in tutti_options.stream",
-                gpu->rank);
-    }
-    if (is_capture_error(result) || capture != CU_CAPTURE_NONE) {
-        return refuse_capture(gpu, stream);
-    }
-    return check_caller(gpu, stream, result, "look at the caller's stream");
+    return look_at_capture(gpu, stream, capture);
 }
 
 /* The context is current. */
@@ -360,7 +406,8 @@ static tutti_status record_caller(
         struct gpu *gpu, cu_stream stream, struct device_event **made)
 {
     struct device_event *event = NULL;
-    tutti_status status = look_at_stream(gpu, stream);
+    uint64_t capture = 0;
+    tutti_status status = look_at_stream(gpu, stream, &capture);
 
     if (status == TUTTI_OK) {
         status = obtain(gpu, &event);
@@ -368,6 +415,7 @@ static tutti_status record_caller(
     if (status != TUTTI_OK) {
         return status;
     }
+    event->capture = capture;
     status = check_caller(gpu, stream, record(gpu, event, stream),
             "record an event on the caller's stream");
     if (status != TUTTI_OK) {
@@ -390,15 +438,36 @@ tutti_status gpu_record_caller(
     return status;
 }
 
+/* The driver would refuse one, and make the capture invalid; and draw the stream into another. */
+static tutti_status check_captures(const struct gpu *gpu, cu_stream stream,
+        uint64_t capture, const struct device_event *event)
+{
+    if (capture == event->capture) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            event->capture != 0
+                    ? "rank %d: the operation is part of a CUDA graph, and stream %p "
+                      "is not being captured in it: wait on a stream that is"
+                    : "rank %d: stream %p is being captured in a CUDA graph, and the "
+                      "operation was submitted outside of it: wait for it before the "
+                      "capture begins",
+            gpu->rank, (void *)stream);
+}
+
 tutti_status gpu_follow_caller(
         struct gpu *gpu, cu_stream stream, struct device_event *event)
 {
+    uint64_t capture = 0;
     tutti_status status = gpu_enter(gpu);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    status = look_at_stream(gpu, stream);
+    status = look_at_stream(gpu, stream, &capture);
+    if (status == TUTTI_OK) {
+        status = check_captures(gpu, stream, capture, event);
+    }
     if (status == TUTTI_OK) {
         status = check_caller(gpu, stream, follow(gpu, stream, event),
                 "make the caller's stream wait for an event");

@@ -37,6 +37,9 @@ SAME_SCALAR(cu_module, CUmodule);
 SAME_SCALAR(cu_function, CUfunction);
 SAME_SCALAR(cu_library, CUlibrary);
 SAME_SCALAR(cu_kernel, CUkernel);
+SAME_SCALAR(cu_graph, CUgraph);
+SAME_SCALAR(cu_graph_node, CUgraphNode);
+SAME_SCALAR(cu_user_object, CUuserObject);
 static_assert(sizeof(cu_uuid) == sizeof(CUuuid), "cu_uuid is not CUuuid");
 static_assert(__builtin_types_compatible_p(cu_host_function, CUhostFn),
         "cu_host_function is not CUhostFn");
@@ -66,6 +69,9 @@ static_assert((size_t)CU_LEGACY_STREAM == (size_t)CU_STREAM_LEGACY &&
 #define cu_function CUfunction
 #define cu_library CUlibrary
 #define cu_kernel CUkernel
+#define cu_graph CUgraph
+#define cu_graph_node CUgraphNode
+#define cu_user_object CUuserObject
 #define cu_uuid CUuuid
 #define cu_host_function CUhostFn
 

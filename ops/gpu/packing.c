@@ -338,7 +338,7 @@ tutti_status packing_run(struct packing *packing, const struct packing_work *wor
 {
     tutti_status status = TUTTI_AGAIN;
 
-    if (work->pieces->count > packing->pieces_max) {
+    if (work->pieces->count > packing->pieces_max && !work->is_captured) {
         status = run_by_table(packing, work, PACKING_SLAB);
     }
     if (status == TUTTI_OK) {

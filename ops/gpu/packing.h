@@ -9,6 +9,7 @@
 #ifndef TUTTI_OPS_GPU_PACKING_H
 #define TUTTI_OPS_GPU_PACKING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,7 +56,8 @@ struct packing_work {
     const struct gpu_form *form; /* borrowed */
     enum pack_direction direction; /* gathers or scatters */
     cu_pointer slab; /* where in_slab is; 0: nowhere                              */
-    cu_stream stream; /* of the GPU */
+    cu_stream stream; /* of the GPU, or the caller's                          */
+    bool is_captured; /* in a graph, which would outlive tables                */
 };
 
 void packing_open(

@@ -88,6 +88,14 @@ static struct gpu_slab *unlink_slab(struct gpu_slab **at)
     return slab;
 }
 
+struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes)
+{
+    struct gpu_slab **pending = NULL;
+    struct gpu_slab **idle = find_idle(gpu, bytes, &pending);
+
+    return idle != NULL ? unlink_slab(idle) : make(gpu, bytes);
+}
+
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream)
 {
     struct gpu_slab **pending = NULL;

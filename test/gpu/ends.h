@@ -79,6 +79,7 @@ void ends_leave(struct ends_rank *r);
 
 /** Cases, up to one without a name. */
 extern const struct ends_case cases_failures[];
+extern const struct ends_case cases_graphs[];
 extern const struct ends_case cases_own_nccl[];
 extern const struct ends_case cases_streams[];
 

@@ -52,8 +52,8 @@ void ends_pass_time(struct ends_rank *r, const char *words)
 
 int main(int argc, char **argv)
 {
-    static const struct ends_case *const tables[] = { cases_failures, cases_own_nccl,
-        cases_streams };
+    static const struct ends_case *const tables[] = { cases_failures, cases_graphs,
+        cases_own_nccl, cases_streams };
 
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         for (const struct ends_case *c = tables[i]; argc == 4 && c->name != NULL; c++) {

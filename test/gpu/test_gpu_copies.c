@@ -74,6 +74,7 @@ TEST(test_copies_wait_for_events_and_are_waited_for)
     const struct device gpu = gpu_device(f->gpu);
     const struct device *d = &gpu;
     struct device_event *written = NULL;
+    bool captured;
     struct device_event *copied = NULL;
     struct device_event *returned = NULL;
 
@@ -84,7 +85,7 @@ TEST(test_copies_wait_for_events_and_are_waited_for)
                 0);
         memset(host[i], 0xee, BYTES);
     }
-    ASSERT_OK(d->record(d->state, f->stream, &written));
+    ASSERT_OK(d->record(d->state, f->stream, &written, &captured));
     copy(f, DEVICE_TO_HOST, written, &copied);
     assert_int_equal(d->passed(d->state, copied), TUTTI_AGAIN);
     gpusim_release(f->stream);
@@ -117,6 +118,7 @@ TEST(test_the_ways_do_not_wait_for_each_other)
     const struct device gpu = gpu_device(f->gpu);
     const struct device *d = &gpu;
     struct device_event *written = NULL;
+    bool captured;
     struct device_event *copied = NULL;
     struct device_event *returned = NULL;
     const struct device_copy there = {
@@ -128,7 +130,7 @@ TEST(test_the_ways_do_not_wait_for_each_other)
 
     memset(host[2], 1, BYTES);
     gpusim_hold(f->stream);
-    ASSERT_OK(d->record(d->state, f->stream, &written));
+    ASSERT_OK(d->record(d->state, f->stream, &written, &captured));
     ASSERT_OK(d->copy(d->state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
     ASSERT_OK(d->copy(d->state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
     assert_passes(f->gpu, returned);

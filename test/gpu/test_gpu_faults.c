@@ -65,6 +65,7 @@ static void live(struct gpu *gpu, void *stream, struct outcome *outcome)
     struct device_event *event = NULL;
     struct device_event *done = NULL;
     enum op_space space = OP_HOST;
+    bool captured = false;
     void *memory = d.alloc(gpu, BYTES);
     void *host = memory == NULL ? NULL : d.host_alloc(gpu, BYTES);
     const struct device_copy copy = { .to = memory, .from = host, .bytes = BYTES };
@@ -72,7 +73,7 @@ static void live(struct gpu *gpu, void *stream, struct outcome *outcome)
 
     if (is_there(outcome, memory) && is_there(outcome, host) &&
             went_well(outcome, d.look(gpu, host, BYTES, &space)) &&
-            went_well(outcome, d.record(gpu, stream, &event)) &&
+            went_well(outcome, d.record(gpu, stream, &event, &captured)) &&
             went_well(
                     outcome, d.copy(gpu, HOST_TO_DEVICE, &copy, 1, &event, 1, &done)) &&
             went_well(outcome, d.follow(gpu, stream, done)) &&

@@ -75,6 +75,16 @@ GPUSIM_API int cuStreamIsCapturing(void *stream, int *status);
 GPUSIM_API int cuStreamBeginCapture_v2(void *stream, int mode);
 GPUSIM_API int cuStreamEndCapture(void *stream, void **graph);
 GPUSIM_API int cuThreadExchangeStreamCaptureMode(int *mode);
+GPUSIM_API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id,
+        void **graph, const void ***nodes, size_t *count);
+GPUSIM_API int cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
+        unsigned references, unsigned flags);
+GPUSIM_API int cuGraphRetainUserObject(
+        void *graph, void *object, unsigned references, unsigned flags);
+GPUSIM_API int cuGraphInstantiateWithFlags(
+        void **exec, void *graph, unsigned long long flags);
+GPUSIM_API int cuGraphLaunch(void *exec, void *stream);
+GPUSIM_API int cuGraphExecDestroy(void *exec);
 GPUSIM_API int cuGraphDestroy(void *graph);
 GPUSIM_API int cuGraphGetNodes(void *graph, void **nodes, size_t *count);
 GPUSIM_API int cuLaunchHostFunc(void *stream, void (*function)(void *), void *argument);

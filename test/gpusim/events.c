@@ -29,6 +29,7 @@ struct event {
     unsigned flags;
     struct record *record; /* NULL: never recorded, or captured */
     struct capture *captured; /* the record was put on a captured stream */
+    size_t place; /* and there */
 };
 
 static void record_drop(void *argument)
@@ -112,6 +113,7 @@ static int event_record(struct event *event, struct stream *stream)
     if (event->captured != NULL) {
         record_drop(event->record);
         event->record = NULL;
+        event->place = capture_place(stream);
         return CUDA_SUCCESS;
     }
     record = calloc(1, sizeof *record);
@@ -253,8 +255,11 @@ static int event_wait(struct stream *stream, const struct event *event)
 {
     struct op *op;
 
-    if (event->captured != NULL || (stream->capture != NULL && event->record != NULL)) {
-        capture_spoil(event->captured != NULL ? event->captured : stream->capture);
+    if (event->captured != NULL) {
+        return capture_follow(stream, event->captured, event->place);
+    }
+    if (stream->capture != NULL && event->record != NULL) {
+        capture_spoil(stream->capture);
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
     if (event->record == NULL) {

@@ -37,6 +37,9 @@ struct gpusim_op {
                                          NULL: nothing is done                          */
     void (*dispose)(void *argument); /* called once after the body, and also when the
                                          body is never run; may be NULL                 */
+    void *(*again)(void *argument); /* on a captured stream: the argument of a launch of
+                                       the graph, disposed of like the other, which goes
+                                       with the graph; calls nothing of this header   */
     void *argument;
 };
 
@@ -49,6 +52,8 @@ struct gpusim_op {
  * when the operation starts.
  */
 GPUSIM_API int gpusim_enqueue(void *stream, const struct gpusim_op *op);
+/* True while a stream is being captured: what is put on it runs when the graph is launched. */
+GPUSIM_API bool gpusim_is_captured(const void *stream);
 
 /*
  * Copies between device memory (also pinned and managed) and the simulator's own; for

@@ -95,6 +95,8 @@ enum handle_kind {
     HANDLE_MODULE,
     HANDLE_KERNEL,
     HANDLE_GRAPH,
+    HANDLE_EXEC,
+    HANDLE_USER_OBJECT,
     HANDLE_KINDS
 };
 
@@ -232,6 +234,7 @@ struct op {
     enum op_kind kind;
     int (*body)(void *argument);
     void (*dispose)(void *argument);
+    void *(*again)(void *argument); /* see struct gpusim_op */
     void (*ranges)(void *argument, struct gpusim_accesses *accesses);
     void *argument;
     struct gpusim_accesses *accesses; /* owned */
@@ -308,8 +311,12 @@ void *stream_main(void *argument);
 
 /* True when the call is not allowed while somebody captures, whose capture it spoils. */
 bool capture_forbids(void);
-/* True when the stream is captured: the operation is counted and not run. */
-bool capture_takes(struct stream *stream);
+/* Of a captured stream: the operation becomes a node. As stream_submit(). */
+int capture_add(struct stream *stream, struct op *op);
+/* Of a captured stream: where it is now. */
+size_t capture_place(const struct stream *stream);
+/* The stream waits for a place, and is drawn into the capture if need be. */
+int capture_follow(struct stream *stream, struct capture *capture, size_t place);
 /* 0, or why nothing can be put on the stream; the capture is spoilt. */
 int capture_refuses(struct stream *stream);
 /* 0, or why a captured stream cannot be waited for; the capture is spoilt. */

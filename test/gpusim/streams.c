@@ -246,9 +246,8 @@ int stream_submit(struct stream *stream, struct op *op)
     struct host *host = host_self();
     int result;
 
-    if (capture_takes(stream)) {
-        op_free(op);
-        return CUDA_SUCCESS;
+    if (stream->capture != NULL) {
+        return capture_add(stream, op);
     }
     result = capture_refuses(stream);
     result = result == CUDA_SUCCESS ? stream_start(stream) : result;
@@ -317,6 +316,7 @@ int gpusim_enqueue(void *stream, const struct gpusim_op *op)
         } else {
             made->body = op->body;
             made->dispose = op->dispose;
+            made->again = op->again;
             made->argument = op->argument;
             result = stream_submit(found, made);
         }

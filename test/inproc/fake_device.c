@@ -193,11 +193,12 @@ static struct device_event *make_event(struct fake_device *fake)
 }
 
 static tutti_status fake_record(
-        void *state, tutti_stream stream, struct device_event **event)
+        void *state, tutti_stream stream, struct device_event **event, bool *captured)
 {
     struct fake_device *fake = state;
     tutti_status status = TUTTI_OK;
 
+    *captured = false;
     lock(fake);
     if (stream != NULL && stream == fake->foreign) {
         status = error_set(TUTTI_ERR_INVALID, "the stream is of another context");

@@ -231,6 +231,8 @@ static void hold_stream(struct suite *s, atomic_bool *released)
 typedef cu_result (*begin_fn)(cu_stream stream, cu_capture_mode mode);
 typedef cu_result (*end_fn)(cu_stream stream, void **graph);
 typedef cu_result (*destroy_fn)(void *graph);
+typedef cu_result (*instantiate_fn)(void **exec, void *graph, unsigned long long flags);
+typedef cu_result (*launch_fn)(void *exec, cu_stream stream);
 
 static void find(const struct suite *s, const char *symbol, void *function)
 {
@@ -280,17 +282,74 @@ static void capture(struct suite *s, begin_fn begin, end_fn end, void *memory)
     device_must(&s->rig, s->rig.cuda.stream_destroy(captured), "end a stream");
 }
 
+#define REPLAYS 5
+
+/* One launch: other gradients, one place for all. */
+static void launch_once(
+        struct suite *s, launch_fn launch, void *exec, void *memory, int number)
+{
+    float values[256];
+    const float expected = (float)(number * s->size + s->size * (s->size + 1) / 2);
+
+    for (int i = 0; i < 256; i++) {
+        values[i] = (float)(s->rank + 1 + number);
+    }
+    device_upload(&s->rig, memory, values, sizeof values);
+    device_must(&s->rig, launch(exec, s->rig.stream), "launch a graph");
+    device_must(&s->rig, s->rig.cuda.stream_synchronize(s->rig.stream), "wait");
+    device_download(&s->rig, values, memory, sizeof values);
+    for (int i = 0; i < 256; i++) {
+        (void)SUITE_EXPECT(s, memcmp(&values[i], &expected, sizeof expected) == 0);
+    }
+}
+
+/* With issue=caller: a sum in a graph. */
+static void replay(struct suite *s, begin_fn begin, end_fn end, void *memory)
+{
+    cu_stream stream = s->rig.stream;
+    tutti_request request = TUTTI_REQUEST_NULL;
+    instantiate_fn instantiate = NULL;
+    launch_fn launch = NULL;
+    destroy_fn destroy = NULL;
+    destroy_fn destroy_exec = NULL;
+    void *graph = NULL;
+    void *exec = NULL;
+
+    find(s, "cuGraphInstantiateWithFlags", &instantiate);
+    find(s, "cuGraphLaunch", &launch);
+    find(s, "cuGraphDestroy", &destroy);
+    find(s, "cuGraphExecDestroy", &destroy_exec);
+    if (!SUITE_EXPECT(s,
+                instantiate != NULL && launch != NULL && destroy != NULL &&
+                        destroy_exec != NULL)) {
+        return;
+    }
+    warm_up(s, memory);
+    device_must(&s->rig, begin(stream, CAPTURE_GLOBAL), "begin a capture");
+    (void)SUITE_EXPECT(s, sum(s, "captured", memory, stream, &request) == TUTTI_OK);
+    (void)SUITE_EXPECT(
+            s, tutti_wait_stream(s->t, &request, stream, SECONDS_60) == TUTTI_OK);
+    device_must(&s->rig, end(stream, &graph), "end a capture");
+    device_must(&s->rig, instantiate(&exec, graph, 0), "instantiate a graph");
+    for (int i = 0; i < REPLAYS; i++) {
+        launch_once(s, launch, exec, memory, i);
+        warm_up(s, memory); /* beside it, in the same order on all ranks */
+    }
+    device_must(&s->rig, destroy_exec(exec), "destroy an executable");
+    device_must(&s->rig, destroy(graph), "destroy a graph");
+}
+
 void suite_capture(struct suite *s)
 {
+    const bool is_taken = s->rig.config.issue == CONFIG_ISSUE_CALLER && !s->staged;
     void *memory = device_memory(&s->rig, 1024);
     begin_fn begin = NULL;
     end_fn end = NULL;
 
     find(s, "cuStreamBeginCapture_v2", &begin);
     find(s, "cuStreamEndCapture", &end);
-    (void)SUITE_EXPECT(s, begin != NULL && end != NULL);
-    if (begin != NULL && end != NULL) {
-        capture(s, begin, end, memory);
+    if (SUITE_EXPECT(s, begin != NULL && end != NULL)) {
+        (is_taken ? replay : capture)(s, begin, end, memory);
     }
     device_drop(&s->rig, memory);
 }

@@ -34,7 +34,8 @@ void suite_operations(struct suite *s);
 void suite_order(struct suite *s);
 /** How long issuing and a step take, on stdout. */
 void suite_times(struct suite *s);
-/** A stream that is captured in a graph is refused, and its capture lives on. */
+/** A stream that is captured in a graph is refused, and its capture lives on; with issue=caller
+ *  a sum becomes part of it. */
 void suite_capture(struct suite *s);
 /** A rank gives up while kernels of others wait: all get the error, and memory can be freed. */
 void suite_abort(struct suite *s);

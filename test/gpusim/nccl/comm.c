@@ -207,6 +207,16 @@ static void free_scratch(nccl_comm comm)
     }
 }
 
+bool comm_is_needed(nccl_comm comm)
+{
+    bool needed;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    needed = comm->flying + comm->captured != 0;
+    (void)pthread_mutex_unlock(&comm->lock);
+    return needed;
+}
+
 void comm_bury(nccl_comm comm)
 {
     struct comm_memory *memory;

@@ -58,6 +58,7 @@ struct nccl_comm_object {
     int users; /* calls that are inside                            */
     int workers; /* of these, calls that NCCL wants one at a time    */
     int flying; /* launches that have not ended                     */
+    int captured; /* launches that are in graphs, which still exist   */
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
@@ -101,6 +102,8 @@ bool comm_is_known(const struct nccl_comm_object *comm);
 void comm_quit(nccl_comm comm, enum comm_quit who);
 /* How many launches have not ended. */
 int comm_flying(nccl_comm comm);
+/* True while launches have not ended, or may come again from a graph. */
+bool comm_is_needed(nccl_comm comm);
 /* Waits for launches and for other callers, and gives the memory back; the handle dies. */
 void comm_bury(nccl_comm comm);
 /* Rings this process's bells on a device: a kernel has left it. */

@@ -37,7 +37,7 @@ static struct job *create(
 
 static nccl_result finalize_step(struct job *job)
 {
-    if (comm_flying(job->comm) != 0) {
+    if (comm_is_needed(job->comm)) {
         return NCCL_IN_PROGRESS;
     }
     (void)pthread_mutex_lock(&job->comm->lock);
@@ -93,7 +93,7 @@ static nccl_result destroy_step(struct job *job)
     if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
         return comm_error(comm, NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
     }
-    if (comm_flying(comm) != 0) {
+    if (comm_is_needed(comm)) {
         return NCCL_IN_PROGRESS;
     }
     if (comm->life == COMM_LIVE || comm->life == COMM_FINALIZED) {
@@ -146,7 +146,7 @@ static nccl_result abort_step(struct job *job)
         comm_say(comm, "is in ncclCommAbort");
         segment_ring_all(&comm->segment);
     }
-    if (comm_flying(comm) != 0 ||
+    if (comm_is_needed(comm) ||
             (self->aborts_meet && comm->segment.shared != NULL && is_awaited(comm))) {
         return NCCL_IN_PROGRESS;
     }

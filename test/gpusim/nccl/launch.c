@@ -154,10 +154,14 @@ static void dispose(void *argument)
     struct launch *launch = argument;
     nccl_comm comm = launch->comm;
 
-    (void)atomic_fetch_add(&comm->finished, 1);
     (void)pthread_mutex_lock(&comm->lock);
+    if (launch->is_captured) {
+        comm->captured--;
+    } else {
+        (void)atomic_fetch_add(&comm->finished, 1);
+        comm->flying--;
+    }
     segment_ring(&comm->segment, comm->rank);
-    comm->flying--;
     (void)pthread_cond_broadcast(&comm->calm);
     (void)pthread_mutex_unlock(&comm->lock);
     mem_free(launch->calls);
@@ -225,6 +229,38 @@ static void find_ranges(const struct launch *launch, struct gpusim_op *op,
     op->writes = writes;
 }
 
+/* From now on the next launch of the communicator comes behind it; or it comes with a graph. */
+static void count(struct launch *launch, int by)
+{
+    nccl_comm comm = launch->comm;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    if (launch->is_captured) {
+        comm->captured += by;
+    } else {
+        launch->turn = comm->issued;
+        comm->issued += (uint64_t)by;
+        comm->flying += by;
+    }
+    (void)pthread_mutex_unlock(&comm->lock);
+}
+
+/* A graph is launched, on whatever stream. */
+static void *again(void *argument)
+{
+    const struct launch *captured = argument;
+    struct launch *launch = must(mem_calloc(1, sizeof *launch));
+
+    launch->comm = captured->comm;
+    launch->count = captured->count;
+    launch->calls = must(mem_calloc(launch->count, sizeof *launch->calls));
+    memcpy(launch->calls, captured->calls, launch->count * sizeof *launch->calls);
+    launch->buffer = must(mem_alloc(SEGMENT_CHUNK_BYTES));
+    number_calls(launch);
+    count(launch, 1);
+    return launch;
+}
+
 /* Puts a launch on its stream, which owns it then if that went well. */
 static int enqueue(struct launch *launch)
 {
@@ -232,23 +268,17 @@ static int enqueue(struct launch *launch)
         .label = function_name(launch->calls[0].function),
         .body = body,
         .dispose = dispose,
+        .again = again,
         .argument = launch,
     };
     struct gpusim_range *ranges = must(mem_calloc(2 * launch->count, sizeof *ranges));
-    nccl_comm comm = launch->comm;
     int result;
 
     find_ranges(launch, &op, ranges, ranges + launch->count);
-    (void)pthread_mutex_lock(&comm->lock);
-    launch->turn = comm->issued++;
-    comm->flying++;
-    (void)pthread_mutex_unlock(&comm->lock);
+    count(launch, 1);
     result = gpusim_enqueue(launch->calls[0].stream, &op);
     if (result != CU_SUCCESS) {
-        (void)pthread_mutex_lock(&comm->lock);
-        comm->issued--;
-        comm->flying--;
-        (void)pthread_mutex_unlock(&comm->lock);
+        count(launch, -1);
     }
     mem_free(ranges);
     return result;
@@ -264,8 +294,11 @@ static nccl_result step(struct job *job)
     if (self->launch == NULL) {
         return NCCL_IN_PROGRESS;
     }
-    number_calls(self->launch);
-    find_faults(self);
+    self->launch->is_captured = gpusim_is_captured(self->launch->calls[0].stream);
+    if (!self->launch->is_captured) {
+        number_calls(self->launch);
+        find_faults(self);
+    }
     (void)cuCtxPushCurrent_v2(comm->context);
     result = enqueue(self->launch);
     (void)cuCtxPopCurrent_v2(&before);

@@ -47,6 +47,7 @@ struct launch {
     size_t capacity;
     nccl_result async; /* a fault: the error that is told, or success        */
     struct patience patience;
+    bool is_captured; /* in a graph, for which others are made of it           */
     const char *behind; /* what the device runs instead, or NULL */
     unsigned char *buffer; /* SEGMENT_CHUNK_BYTES to compute in                  */
 };
