@@ -8,9 +8,9 @@
  * member 1 does ... With equal contributions that is one ncclAllGather, otherwise one
  * ncclBroadcast from each member.
  *
- * ALLTOALL: sends and receives in one group, and a copy of the rank's own part; in place it is
- * a copy of all that is sent, which what comes would overwrite. ncclAlltoAll is of no use:
- * that all parts are equal is something that no rank knows of the others.
+ * ALLTOALL, GATHER, SCATTER: sends and receives in one group, and a copy of the rank's own part;
+ * of an alltoall in place a copy of all that is sent, which what comes would overwrite.
+ * ncclAlltoAll is of no use: that all parts are equal is something that no rank knows of the others.
  */
 #include "base/error.h"
 #include "ops/gpu/script.h"
@@ -291,16 +291,18 @@ static void allgather_segment(struct exchange *x)
     }
 }
 
-/* -------------------------------------------------------------------- alltoall */
+/* ---------------------------------------------------- alltoall, gather, scatter */
 
 /* Where the parts that are sent lie. */
 static struct script_place sent_from(const struct exchange *x, const struct op_run *run)
 {
-    const struct op_part *last = &run->sends[x->view->batch->set->size - 1];
+    const struct op_batch *batch = x->view->batch;
+    const struct op_part *last = &run->sends[batch->set->size - 1];
     const size_t bytes = last->offset + last->bytes;
     struct script_place copy;
 
-    if (run->input != run->output || bytes == 0) {
+    if (batch->collective != TUTTI_ALLTOALL || run->input != run->output ||
+            bytes == 0) {
         return script_at(run->input, 0);
     }
     copy = script_slab(x->script, bytes);
@@ -312,7 +314,7 @@ static struct script_place sent_from(const struct exchange *x, const struct op_r
     return copy;
 }
 
-static void alltoall_run(const struct exchange *x, const struct op_run *run)
+static void move_parts(const struct exchange *x, const struct op_run *run)
 {
     const struct op_set *set = x->view->batch->set;
     const struct script_place input = sent_from(x, run);
@@ -334,7 +336,7 @@ static void alltoall_run(const struct exchange *x, const struct op_run *run)
                             .peer = m,
                             .output = to,
                             .count = recv->bytes });
-        } else if (run->input != run->output) {
+        } else if (run->input != run->output && from.at != to.at) {
             script_call(x->script,
                     &(struct script_call){ .verb = SCRIPT_COPY,
                             .input = from,
@@ -365,12 +367,13 @@ tutti_status script_exchange(struct script *script, const struct script_view *vi
 {
     struct exchange x = { .script = script, .view = view };
 
-    if (view->batch->collective == TUTTI_ALLTOALL) {
-        for (size_t i = 0; i < view->batch->run_count; i++) {
-            alltoall_run(&x, &view->batch->runs[i]);
-        }
-    } else {
+    if (view->batch->collective == TUTTI_BROADCAST ||
+            view->batch->collective == TUTTI_ALLGATHER) {
         exchange_segments(&x);
+    } else {
+        for (size_t i = 0; i < view->batch->run_count; i++) {
+            move_parts(&x, &view->batch->runs[i]);
+        }
     }
     return script->failed
             ? error_set(TUTTI_ERR_NO_MEMORY,
