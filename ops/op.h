@@ -154,7 +154,8 @@ struct op_batch {
      * recvs[].offset and, when it was NULL, the run's output, on each rank for each run,
      * once. Then the data may arrive. On ranks that receive nothing in this collective (all
      * but the root of a GATHER) recvs are filled with 0 already and place() is not called.
-     * Errors of place() (TUTTI_ERR_NO_MEMORY) are to be returned from step().
+     * Errors of place() (TUTTI_ERR_NO_MEMORY) are to be returned from step(). Backends of
+     * DEVICE may be asked about false, and are started with true only.
      */
     bool sizes_known;
     tutti_status (*place)(const struct op_batch *batch, size_t run);

@@ -17,7 +17,8 @@ const unsigned batch_transitions[BATCH_STATE_COUNT] = {
     [BATCH_LAUNCHED] =
             NEXT(BATCH_FETCHING) | NEXT(BATCH_RUNNING) | NEXT(BATCH_CANCELLED),
     [BATCH_FETCHING] = NEXT(BATCH_LAUNCHED) | NEXT(BATCH_CANCELLED),
-    [BATCH_RUNNING] = NEXT(BATCH_RETURNING) | NEXT(BATCH_SPARE) | NEXT(BATCH_CANCELLED),
+    [BATCH_RUNNING] = NEXT(BATCH_LAUNCHED) | NEXT(BATCH_RETURNING) | NEXT(BATCH_SPARE) |
+            NEXT(BATCH_CANCELLED),
     [BATCH_RETURNING] = NEXT(BATCH_SPARE) | NEXT(BATCH_CANCELLED),
 };
 #undef NEXT
@@ -48,6 +49,7 @@ struct batch *batch_new(struct tutti *t, struct process_set *set)
     batch->issued = NULL;
     batch->operands = NULL;
     batch->present.places = NULL;
+    batch->sizes.are_asked = false;
     batch->next = NULL;
     batch_advance(batch, BATCH_FORMING);
     return batch;
@@ -178,6 +180,7 @@ void batch_free_all(struct batch *batches)
         mem_free(batches->operands);
         mem_free(batches->staging.tensors);
         mem_free(batches->staging.copies);
+        mem_free(batches->sizes.table);
         mem_free(batches->events);
         mem_free(batches->operations);
         mem_free(batches->runs);

@@ -7,6 +7,10 @@
  *
  *     LAUNCHED -> FETCHING -> LAUNCHED (on the host) -> RUNNING -> RETURNING -> SPARE
  *
+ * One whose sizes are not known tells them over the host first (run/sizes.h):
+ *
+ *     LAUNCHED -> RUNNING (sizes) -> LAUNCHED -> RUNNING -> SPARE
+ *
  * After a failure what is launched becomes CANCELLED.
  */
 #ifndef TUTTI_RUN_BATCH_H
@@ -95,6 +99,16 @@ struct batch_parts {
     size_t capacity;
 };
 
+/** What the members of a device batch tell each other first. */
+struct batch_sizes {
+    bool are_asked; /* op of the batch asks for them                             */
+    struct op_batch op; /* meanwhile, what it was before                         */
+    struct op_run run; /* of the question                                       */
+    uint64_t *
+            table; /* owned; bytes given, then got: of each member for each operation */
+    size_t capacity;
+};
+
 /** Operations that are launched together. */
 struct batch {
     enum batch_state state; /* written by batch_advance() alone                     */
@@ -120,6 +134,7 @@ struct batch {
     struct device_event
             *issued; /* when it is done; or, staged, the last copies       */
     struct staging staging;
+    struct batch_sizes sizes;
 
     const struct dispatcher_backend *backend; /* while RUNNING                       */
     void *task; /* owned; task_bytes of the largest backend           */

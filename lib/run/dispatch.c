@@ -14,6 +14,7 @@
 #include "run/launch.h"
 #include "run/operation.h"
 #include "run/order.h"
+#include "run/sizes.h"
 #include "run/stage.h"
 
 /*
@@ -158,7 +159,7 @@ static void add_running(
 
 static bool may_launch(const struct tutti *t, const struct batch *batch)
 {
-    return !is_ordered(t, batch) || order_allows(t, batch);
+    return !is_ordered(t, batch) || (order_allows(t, batch) && !sizes_are_awaited(t));
 }
 
 static tutti_status launch_waiting(
@@ -250,6 +251,11 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
     observe(t, batch, EVENT_STEPS);
     status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
     observe(t, batch, EVENT_STEPPED);
+    if (status == TUTTI_OK && batch->sizes.are_asked) {
+        *moved = true;
+        status = launch_sized(t, batch);
+        return status == TUTTI_OK ? TUTTI_AGAIN : status;
+    }
     return status == TUTTI_OK ? end_batch(t, batch) : status;
 }
 

@@ -15,6 +15,7 @@
 #include "run/operation.h"
 #include "run/output.h"
 #include "run/rows.h"
+#include "run/sizes.h"
 #include "run/stage.h"
 
 /* A backend has learned what comes from whom: puts it one behind the other. */
@@ -146,8 +147,9 @@ static void describe_batch(struct batch *batch)
     }
 }
 
+/* `run_count` runs, or one at a time. */
 static const struct dispatcher_backend *choose(
-        const struct dispatcher *dispatcher, struct batch *batch)
+        const struct dispatcher *dispatcher, struct batch *batch, size_t run_count)
 {
     for (int b = 0; b < dispatcher->backend_count; b++) {
         const struct dispatcher_backend *backend = &dispatcher->backends[b];
@@ -157,7 +159,7 @@ static const struct dispatcher_backend *choose(
         if (backend->ops->space != batch->op.space) {
             continue;
         }
-        batch->op.run_count = takes_runs ? batch->operation_count : 1;
+        batch->op.run_count = takes_runs ? run_count : 1;
         if ((takes_runs || !op_is_exchange(batch->op.collective)) &&
                 backend->ops->accepts(backend->state, &batch->op)) {
             return backend;
@@ -179,6 +181,18 @@ static tutti_status give_outputs(const struct batch *batch)
     return status;
 }
 
+static tutti_status start(struct batch *batch)
+{
+    tutti_status status;
+
+    memset(batch->task, 0, batch->backend->ops->task_bytes);
+    status = batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
+    if (status == TUTTI_OK) {
+        batch_advance(batch, BATCH_RUNNING);
+    }
+    return status;
+}
+
 static tutti_status begin(struct tutti *t, struct batch *batch)
 {
     tutti_status status = give_outputs(batch);
@@ -188,38 +202,50 @@ static tutti_status begin(struct tutti *t, struct batch *batch)
         status = fusion_pack(&t->dispatcher, batch);
         observe(t, batch, EVENT_PACKED);
     }
+    return status == TUTTI_OK ? start(batch) : status;
+}
+
+static tutti_status refused(const struct batch *batch)
+{
+    return error_set(TUTTI_ERR_INTERNAL, "no backend takes a %s of %s on %d ranks",
+            tutti_collective_name(batch->op.collective),
+            tutti_dtype_name(batch->op.dtype), batch->op.set->size);
+}
+
+static tutti_status ask_sizes(const struct tutti *t, struct batch *batch)
+{
+    const tutti_status status = sizes_ask(batch);
+
     if (status != TUTTI_OK) {
         return status;
     }
-    memset(batch->task, 0, batch->backend->ops->task_bytes);
-    return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
+    batch->backend = choose(&t->dispatcher, batch, 1);
+    return batch->backend != NULL ? start(batch) : refused(batch);
 }
 
 static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 {
-    tutti_status status;
-
-    batch->backend = choose(&t->dispatcher, batch);
-    if (batch->backend == NULL && batch->op.space == OP_DEVICE) {
-        return stage_in(t, batch);
-    }
+    batch->backend = choose(&t->dispatcher, batch, batch->operation_count);
     if (batch->backend == NULL) {
-        return error_set(TUTTI_ERR_INTERNAL, "no backend takes a %s of %s on %d ranks",
-                tutti_collective_name(batch->op.collective),
-                tutti_dtype_name(batch->op.dtype), batch->op.set->size);
+        return batch->op.space == OP_DEVICE ? stage_in(t, batch) : refused(batch);
     }
-    status = begin(t, batch);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    batch_advance(batch, BATCH_RUNNING);
-    return TUTTI_OK;
+    return batch->op.space == OP_DEVICE && op_is_exchange(batch->op.collective) &&
+                    !batch->op.sizes_known
+            ? ask_sizes(t, batch)
+            : begin(t, batch);
 }
 
 tutti_status launch_batch(struct tutti *t, struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     describe_batch(batch);
+    return choose_and_begin(t, batch);
+}
+
+tutti_status launch_sized(struct tutti *t, struct batch *batch)
+{
+    sizes_take(batch);
+    batch_advance(batch, BATCH_LAUNCHED);
     return choose_and_begin(t, batch);
 }
 

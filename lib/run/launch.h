@@ -17,6 +17,9 @@ struct tutti;
  */
 tutti_status launch_batch(struct tutti *t, struct batch *batch);
 
+/** A batch whose sizes are told begins on the device. Errors: likewise. */
+tutti_status launch_sized(struct tutti *t, struct batch *batch);
+
 /** A staged batch, whose operations are in host memory now, begins there. Errors: likewise. */
 tutti_status launch_staged(struct tutti *t, struct batch *batch);
 

@@ -37,6 +37,9 @@ static bool is_idle(void *user)
     const struct tutti *t = user;
 
     for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
+        if (b->sizes.are_asked) {
+            return false;
+        }
         if (b->backend != NULL && b->backend->ops->meet != NULL) {
             return false;
         }

@@ -7,8 +7,8 @@
  *
  * NCCL's part is one group of calls.
  *
- * What has nothing to do is left out. A non-blocking NCCL may still be putting its part on
- * the stream when ncclGroupEnd() returns; until it has, nothing else is issued.
+ * What has nothing to do is left out. NCCL may still be putting its part on the stream when
+ * ncclGroupEnd() returns; until it has, nothing else is issued.
  */
 #include "ops/gpu/backend.h"
 
@@ -62,8 +62,10 @@ struct gpu_backend {
 /* How long a halt waits for what is on the streams before NCCL's aborted part. */
 #define HALT_NS 10000000000
 
-/* How often NCCL is asked whether it is done before others get their turn. */
+/* NCCL is asked so often whether it is done before others get their turn, or for so long. */
 #define CALL_POLLS 64
+#define CALL_POLLS_MAX 1024
+#define CALL_NS 200000
 
 static const char issuing[] = "put a batch on the GPU";
 
@@ -136,14 +138,8 @@ static bool gpu_accepts(const void *state, const struct op_batch *batch)
     const struct gpu_backend *gb = state;
     struct gpu_form form;
 
-    if (batch->set->partial || op_is_pair(batch->set) ||
-            batch->collective == TUTTI_GATHER || batch->collective == TUTTI_SCATTER) {
-        return false;
-    }
-    if (op_is_exchange(batch->collective) && !batch->sizes_known) {
-        return false;
-    }
-    return form_of(gb, batch, &form) &&
+    return !batch->set->partial && !op_is_pair(batch->set) &&
+            form_of(gb, batch, &form) &&
             (gb->gpu->has_kernels || !gpu_form_needs_kernels(&form));
 }
 
@@ -329,11 +325,13 @@ static tutti_status find_communicator(
                       gb->gpu->rank, set);
 }
 
-/* True where NCCL gets memory that is registered with it: not in an alltoall. */
+/* True where NCCL gets memory that is registered with it: not where parts are sent. */
 static bool registers(const struct gpu_backend *gb, const struct gpu_task *task)
 {
-    return gpu_registers(gb->gpu, task->batch->set) &&
-            task->batch->collective != TUTTI_ALLTOALL;
+    const tutti_collective collective = task->batch->collective;
+
+    return gpu_registers(gb->gpu, task->batch->set) && collective != TUTTI_ALLTOALL &&
+            collective != TUTTI_GATHER && collective != TUTTI_SCATTER;
 }
 
 static tutti_status take_slab(
@@ -416,11 +414,12 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
 {
     struct gpu *gpu = gb->gpu;
     enum gpu_stream first;
-    tutti_status status = flight_reserve(&gb->flight);
+    tutti_status status;
 
-    if (status == TUTTI_OK) {
-        status = find_communicator(gb, task);
+    if (gb->flight.count == FLIGHT_MAX) {
+        return TUTTI_AGAIN;
     }
+    status = find_communicator(gb, task);
     if (status == TUTTI_OK) {
         status = write_script(gb, task);
     }
@@ -511,13 +510,16 @@ static tutti_status poll_calls(
             task->batch->set->id, gpu->ordinal, gpu->pci, age_s, limit_s);
 }
 
-/* It takes some microseconds, in a thread of NCCL: less than a nap, which AGAIN leads to. */
+/* It takes some tens of microseconds, in a thread of NCCL: less than a nap, which AGAIN leads to. */
 static tutti_status await_calls(
         const struct gpu_backend *gb, const struct gpu_task *task)
 {
+    const int64_t until_ns = task->since_ns + CALL_NS;
     tutti_status status = poll_calls(gb, task);
 
-    for (int polls = 0; status == TUTTI_AGAIN && polls < CALL_POLLS; polls++) {
+    for (int polls = 0; status == TUTTI_AGAIN &&
+            (polls < CALL_POLLS || (polls < CALL_POLLS_MAX && clock_ns() < until_ns));
+            polls++) {
         (void)sched_yield();
         status = poll_calls(gb, task);
     }
@@ -738,7 +740,8 @@ static void gpu_part(void *state, const struct op_set *set, uint32_t next)
 const struct op_backend op_gpu = {
     .name = "nccl",
     .takes_runs = 1u << TUTTI_ALLREDUCE | 1u << TUTTI_BROADCAST | 1u << TUTTI_REDUCE |
-            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL,
+            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL |
+            1u << TUTTI_GATHER | 1u << TUTTI_SCATTER,
     .task_bytes = sizeof(struct gpu_task),
     .space = OP_DEVICE,
     .open = gpu_backend_open,

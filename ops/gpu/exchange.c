@@ -8,11 +8,12 @@
  * member 1 does ... With equal contributions that is one ncclAllGather, otherwise one
  * ncclBroadcast from each member.
  *
- * ALLTOALL: sends and receives in one group, and a copy of the rank's own part; in place it is
- * a copy of all that is sent, which what comes would overwrite. ncclAlltoAll is of no use:
- * that all parts are equal is something that no rank knows of the others.
+ * ALLTOALL, GATHER, SCATTER: sends and receives in one group, and a copy of the rank's own part;
+ * of an alltoall in place a copy of all that is sent, which what comes would overwrite.
+ * ncclAlltoAll is of no use: that all parts are equal is something that no rank knows of the others.
  */
 #include "base/error.h"
+#include "base/mem.h"
 #include "ops/gpu/script.h"
 
 /* The layout of a segment in work. */
@@ -291,16 +292,30 @@ static void allgather_segment(struct exchange *x)
     }
 }
 
-/* -------------------------------------------------------------------- alltoall */
+/* ---------------------------------------------------- alltoall, gather, scatter */
 
-/* Where the parts that are sent lie. */
+static size_t parts_end(const struct exchange *x, const struct op_part *parts)
+{
+    size_t end = 0;
+
+    for (int m = 0; m < x->view->batch->set->size; m++) {
+        end = size_max(end, parts[m].offset + parts[m].bytes);
+    }
+    return end;
+}
+
+/*
+ * Where the parts that are sent lie. With registered memory, which is agreed on for no part
+ * here, in the slab, like those that come: that of these collectives is not registered.
+ */
 static struct script_place sent_from(const struct exchange *x, const struct op_run *run)
 {
-    const struct op_part *last = &run->sends[x->view->batch->set->size - 1];
-    const size_t bytes = last->offset + last->bytes;
+    const bool is_in_place =
+            x->view->batch->collective == TUTTI_ALLTOALL && run->input == run->output;
+    const size_t bytes = parts_end(x, run->sends);
     struct script_place copy;
 
-    if ((run->input != run->output && !x->view->registers) || bytes == 0) {
+    if ((!is_in_place && !x->view->registers) || bytes == 0) {
         return script_at(run->input, 0);
     }
     copy = script_slab(x->script, bytes);
@@ -312,25 +327,24 @@ static struct script_place sent_from(const struct exchange *x, const struct op_r
     return copy;
 }
 
-/*
- * Where the parts that come lie. With registered memory, which is agreed on for no part of an
- * alltoall, in the slab: that of this collective is not registered.
- */
 static struct script_place received_at(
         const struct exchange *x, const struct op_run *run)
 {
-    const struct op_part *last = &run->recvs[x->view->batch->set->size - 1];
-
-    return x->view->registers ? script_slab(x->script, last->offset + last->bytes)
+    return x->view->registers ? script_slab(x->script, parts_end(x, run->recvs))
                               : script_at(run->output, 0);
 }
 
-/* What comes from a member. */
-static void receive(const struct exchange *x, const struct op_run *run, int member,
-        struct script_place to)
+/* To and from another member. */
+static void swap_parts(const struct exchange *x, const struct op_run *run, int member,
+        struct script_place from, struct script_place to)
 {
     const struct op_part *recv = &run->recvs[member];
 
+    script_call(x->script,
+            &(struct script_call){ .verb = SCRIPT_SEND,
+                    .peer = member,
+                    .input = from,
+                    .count = run->sends[member].bytes });
     script_call(x->script,
             &(struct script_call){ .verb = SCRIPT_RECV,
                     .peer = member,
@@ -341,31 +355,33 @@ static void receive(const struct exchange *x, const struct op_run *run, int memb
     }
 }
 
-static void alltoall_run(const struct exchange *x, const struct op_run *run)
+static void keep_part(const struct exchange *x, const struct op_run *run)
+{
+    const int rank = x->view->batch->set->rank;
+    const struct script_place from = script_at(run->input, run->sends[rank].offset);
+    const struct script_place to = script_at(run->output, run->recvs[rank].offset);
+
+    if (run->input != run->output && from.at != to.at) {
+        script_call(x->script,
+                &(struct script_call){ .verb = SCRIPT_COPY,
+                        .input = from,
+                        .output = to,
+                        .count = run->recvs[rank].bytes });
+    }
+}
+
+static void move_parts(const struct exchange *x, const struct op_run *run)
 {
     const struct op_set *set = x->view->batch->set;
     const struct script_place input = sent_from(x, run);
     const struct script_place output = received_at(x, run);
 
     for (int m = 0; m < set->size; m++) {
-        const struct op_part *send = &run->sends[m];
-        const struct op_part *recv = &run->recvs[m];
-        const struct script_place from = script_behind(input, send->offset);
-        const struct script_place to = script_behind(output, recv->offset);
-
         if (m != set->rank) {
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_SEND,
-                            .peer = m,
-                            .input = from,
-                            .count = send->bytes });
-            receive(x, run, m, to);
-        } else if (run->input != run->output) {
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_COPY,
-                            .input = from,
-                            .output = script_at(run->output, recv->offset),
-                            .count = recv->bytes });
+            swap_parts(x, run, m, script_behind(input, run->sends[m].offset),
+                    script_behind(output, run->recvs[m].offset));
+        } else {
+            keep_part(x, run);
         }
     }
 }
@@ -391,12 +407,13 @@ tutti_status script_exchange(struct script *script, const struct script_view *vi
 {
     struct exchange x = { .script = script, .view = view };
 
-    if (view->batch->collective == TUTTI_ALLTOALL) {
-        for (size_t i = 0; i < view->batch->run_count; i++) {
-            alltoall_run(&x, &view->batch->runs[i]);
-        }
-    } else {
+    if (view->batch->collective == TUTTI_BROADCAST ||
+            view->batch->collective == TUTTI_ALLGATHER) {
         exchange_segments(&x);
+    } else {
+        for (size_t i = 0; i < view->batch->run_count; i++) {
+            move_parts(&x, &view->batch->runs[i]);
+        }
     }
     return script->failed
             ? error_set(TUTTI_ERR_NO_MEMORY,

@@ -2,40 +2,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/mem.h"
 
-#define FLIGHT_FIRST 64
-
-static struct flight_batch *batch_at(const struct flight *flight, size_t index)
+static struct flight_batch *batch_at(struct flight *flight, size_t index)
 {
-    return &flight->batches[(flight->first + index) & (flight->capacity - 1)];
-}
-
-static tutti_status grow(struct flight *flight)
-{
-    const size_t capacity = flight->capacity == 0 ? FLIGHT_FIRST : 2 * flight->capacity;
-    struct flight_batch *grown = mem_calloc(capacity, sizeof *grown);
-
-    if (grown == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "out of memory for %zu batches that fly on a GPU", capacity);
-    }
-    for (size_t i = 0; i < flight->count; i++) {
-        grown[i] = *batch_at(flight, i);
-    }
-    mem_free(flight->batches);
-    flight->batches = grown;
-    flight->capacity = capacity;
-    flight->first = 0;
-    return TUTTI_OK;
-}
-
-tutti_status flight_reserve(struct flight *flight)
-{
-    if (flight->count < flight->capacity) {
-        return TUTTI_OK;
-    }
-    return flight->capacity >= FLIGHT_MAX ? TUTTI_AGAIN : grow(flight);
+    return &flight->batches[(flight->first + index) % FLIGHT_MAX];
 }
 
 void flight_add(
@@ -53,7 +23,7 @@ void flight_add(
 static void drop_first(struct flight *flight, struct gpu *gpu)
 {
     gpu_event_release(gpu, batch_at(flight, 0)->event);
-    flight->first = (flight->first + 1) & (flight->capacity - 1);
+    flight->first = (flight->first + 1) % FLIGHT_MAX;
     flight->count--;
 }
 
@@ -73,7 +43,7 @@ tutti_status flight_sweep(struct flight *flight, struct gpu *gpu)
     return TUTTI_OK;
 }
 
-tutti_status flight_check(const struct flight *flight, const struct gpu *gpu)
+tutti_status flight_check(struct flight *flight, const struct gpu *gpu)
 {
     const double limit_s = gpu->config->gpu_timeout_s;
     const struct flight_batch *oldest;
@@ -103,6 +73,4 @@ void flight_fini(struct flight *flight, struct gpu *gpu)
     while (flight->count > 0) {
         drop_first(flight, gpu);
     }
-    mem_free(flight->batches);
-    *flight = (struct flight){ 0 };
 }

@@ -13,8 +13,12 @@
 #include "ops/gpu/gpu.h"
 #include "ops/op.h"
 
-/** Batches that may be on the way; more wait until some have passed. */
-#define FLIGHT_MAX ((size_t)65536)
+/**
+ * Batches that may be on the way; more wait until some have passed. A stream of CUDA holds about
+ * a thousand launches, and the next one blocks: the thread would then not learn of a death,
+ * which may be what the GPU waits for. A batch is about four commands on a stream.
+ */
+#define FLIGHT_MAX ((size_t)128)
 
 /** A batch whose commands are issued. */
 struct flight_batch {
@@ -28,15 +32,12 @@ struct flight_batch {
 
 /** Zeroed: nothing flies. */
 struct flight {
-    struct flight_batch *batches; /* a ring; owned                                 */
-    size_t capacity; /* a power of two, or 0                                       */
+    struct flight_batch batches[FLIGHT_MAX]; /* a ring                               */
     size_t first; /* index of the oldest                                           */
     size_t count; /* of those that fly                                             */
 };
 
-/** Makes sure that flight_add() can be called once. TUTTI_AGAIN: the air is full. */
-TUTTI_MUST_USE tutti_status flight_reserve(struct flight *flight);
-/** Adds a batch; the event gets a reference. */
+/** Adds a batch, where there are fewer than FLIGHT_MAX; the event gets a reference. */
 void flight_add(struct flight *flight, const struct op_batch *batch,
         struct device_event *event);
 
@@ -47,7 +48,7 @@ tutti_status flight_sweep(struct flight *flight, struct gpu *gpu);
  * The oldest must not be older than gpu_timeout_s; after flight_sweep().
  * @return TUTTI_OK; TUTTI_ERR_SYSTEM with words
  */
-tutti_status flight_check(const struct flight *flight, const struct gpu *gpu);
+tutti_status flight_check(struct flight *flight, const struct gpu *gpu);
 
 /** Forgets all of them. */
 void flight_fini(struct flight *flight, struct gpu *gpu);

@@ -291,6 +291,43 @@ static void run_cancel(struct backend_rank *r)
     quit(r, NULL);
 }
 
+/* A rank whose GPU waits for another rank puts only so much on its streams, and can be stopped. */
+static void run_full(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+    struct device_event *events[1000] = { NULL };
+    void *task = calloc(1, op_gpu.task_bytes);
+    tutti_status status = TUTTI_OK;
+    struct sum sum;
+    int issued = 0;
+
+    backend_meet(r, &world, true);
+    sum_do(r, &world);
+    sum_prepare(r, &world, false, &sum);
+    while (r->rank == 0 && status == TUTTI_OK) {
+        bool moved = false;
+
+        sum.batch.after = events + issued - 1; /* it is the same tensor again */
+        sum.batch.after_count = issued > 0;
+        sum.batch.issued = events + issued;
+        CHECK(op_gpu.start(r->state, task, &sum.batch) == TUTTI_OK);
+        status = op_gpu.step(r->state, task, &moved);
+        CHECK(++issued < 1000);
+    }
+    CHECK(r->rank != 0 || status == TUTTI_AGAIN);
+    for (int s = 0; s < GPU_STREAMS; s++) {
+        CHECK(gpusim_pending(r->gpu->streams[s]) < 1000);
+    }
+    while (r->rank == 0 && !op_gpu.cancel(r->state, task)) {
+        clock_sleep_ns(1000000);
+    }
+    quit(r, NULL);
+    for (int i = 0; i < issued; i++) {
+        r->device.release(r->device.state, events[i]);
+    }
+    free(task);
+}
+
 /* ------------------------------------------------------------------ registration */
 
 /* Bytes from the first member: packed on all ranks, wherever they lie. */
@@ -386,9 +423,9 @@ static const struct {
     void (*body)(struct backend_rank *r);
     const char *registers;
 } cases[] = { { "sets", run_sets, "false" }, { "tables", run_tables, "false" },
-    { "cancel", run_cancel, "false" }, { "many", run_many, "false" },
-    { "refused", run_refused, "false" }, { "no_meeting", run_no_meeting, "false" },
-    { "registered", run_registered, "true" },
+    { "cancel", run_cancel, "false" }, { "full", run_full, "false" },
+    { "many", run_many, "false" }, { "refused", run_refused, "false" },
+    { "no_meeting", run_no_meeting, "false" }, { "registered", run_registered, "true" },
     { "unregistered", run_unregistered, "true" } };
 
 /* What was made is gone when everything is closed. */

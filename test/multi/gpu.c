@@ -224,12 +224,16 @@ static void run_one_off(struct ends_rank *r)
 
 /* ------------------------------------------------------------------------------ death */
 
-/* The last rank ends; its kernel, for which the others' wait, is never launched. */
+/*
+ * The last rank ends; its kernel, for which the others' wait, is never launched. NCCL is just
+ * putting a batch on the GPU of rank 0.
+ */
 static void run_death(struct ends_rank *r, bool is_killed)
 {
     const int victim = r->size - 1;
     float *memory = ends_alloc(r, COUNT);
     tutti_request request;
+    tutti_request begun;
     char named[32];
 
     train(r);
@@ -239,6 +243,13 @@ static void run_death(struct ends_rank *r, bool is_killed)
     }
     request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
     CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("0:late:1:0");
+    }
+    begun = ends_sum(r, "begun", memory, memory, COUNT, r->stream);
+    CHECK(tutti_wait_stream(
+                  r->t, &begun, r->stream, r->rank == 0 ? 1000 : ENDS_PATIENCE) ==
+            (r->rank == 0 ? TUTTI_ERR_TIMEOUT : TUTTI_OK));
     ends_meet(r);
     if (r->rank == victim) {
         if (is_killed) {
@@ -251,6 +262,8 @@ static void run_death(struct ends_rank *r, bool is_killed)
     (void)snprintf(named, sizeof named, "rank %d (process ", victim);
     CHECK(strstr(tutti_last_error(), named) != NULL);
     CHECK(strstr(tutti_last_error(), "has died") != NULL);
+    CHECK(r->rank != 0 ||
+            tutti_wait(r->t, &begun, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
     /* The stream that waits for what has been issued goes on. */
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     CHECK(tutti_finalize(r->t) == TUTTI_ERR_CONTEXT_FAILED);

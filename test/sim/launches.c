@@ -33,7 +33,8 @@ struct launch_op {
     int set;
     unsigned members; /* who submits or reads it                           */
     unsigned absent; /* members that have joined, and only count the batch */
-    unsigned submitted, launched;
+    bool is_sized; /* comes to the device when all have launched it         */
+    unsigned submitted, launched, issued;
 };
 
 struct launch_wave {
@@ -63,6 +64,7 @@ struct launch_rank {
     int read[SETS_MAX]; /* of the logs */
     struct op_queue waiting[SETS_MAX];
     struct op_queue unissued, device;
+    bool is_sizing; /* a batch waits for that, and the next ones for it */
 };
 
 struct launches {
@@ -266,6 +268,7 @@ static int add_batches(struct launches *all, unsigned live)
             set = rng_below(rng, SETS_MAX);
         }
         op = add_op(all, OP_BATCH, set);
+        op->is_sized = rng_chance(rng, 20);
         op->absent = joins && set == joined ? absent & op->members : 0;
         op->absent = op->absent == op->members ? 0 : op->absent;
     }
@@ -560,6 +563,12 @@ static bool read_log(struct launches *all, int rank)
     return false;
 }
 
+static void put_on_device(struct launches *all, int rank, int id)
+{
+    push(&all->ranks[rank].device, id);
+    all->ops[id].issued |= 1u << rank;
+}
+
 static void launch(struct launches *all, int rank, struct op_queue *waiting)
 {
     struct launch_rank *r = &all->ranks[rank];
@@ -580,7 +589,10 @@ static void launch(struct launches *all, int rank, struct op_queue *waiting)
     r->counted -= takes_part(op, rank) ? 0 : 1;
     if (takes_part(op, rank)) {
         push(&r->unissued, id);
-        push(&r->device, id);
+        r->is_sizing = op->is_sized;
+    }
+    if (takes_part(op, rank) && !op->is_sized) {
+        put_on_device(all, rank, id);
     }
 }
 
@@ -601,7 +613,8 @@ static bool look(struct launches *all, int rank)
         for (int i = 0; i < SETS_MAX; i++) {
             struct op_queue *waiting = &r->waiting[i];
 
-            while (!is_empty(waiting) && tickets_allow(&r->tickets, &r->sets[i])) {
+            while (!is_empty(waiting) && !r->is_sizing &&
+                    tickets_allow(&r->tickets, &r->sets[i])) {
                 launch(all, rank, waiting);
                 moved = true;
             }
@@ -614,9 +627,18 @@ static bool look(struct launches *all, int rank)
 static bool issue(struct launches *all, int rank)
 {
     struct launch_rank *r = &all->ranks[rank];
+    const struct launch_op *op;
 
     if (r->is_dead || is_empty(&r->unissued)) {
         return false;
+    }
+    op = &all->ops[r->unissued.ops[r->unissued.first]];
+    if (op->is_sized) {
+        if ((op->members & ~op->absent & ~op->launched) != 0) {
+            return false;
+        }
+        r->is_sizing = false;
+        put_on_device(all, rank, r->unissued.ops[r->unissued.first]);
     }
     end_work(all, rank, r->unissued.ops[r->unissued.first++]);
     return true;
@@ -728,7 +750,7 @@ static bool is_left_out(const struct launches *all, int id)
 {
     const struct launch_op *op = &all->ops[id];
 
-    return all->has_dead && (op->members & ~op->absent & ~op->launched) != 0;
+    return all->has_dead && (op->members & ~op->absent & ~op->issued) != 0;
 }
 
 static void run_device(struct launches *all)

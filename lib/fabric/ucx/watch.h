@@ -36,8 +36,10 @@ TUTTI_MUST_USE tutti_status watch_init(struct watch *watch, int messages);
 void watch_fini(struct watch *watch);
 
 /** From now on it rings this one. */
-void watch_ring(struct watch *watch, struct doorbell *bell);
-/** It rings once, when the descriptor is readable or becomes so. False: it cannot. */
+void watch_listen(struct watch *watch, struct doorbell *bell);
+/** Rings it, from any thread; nothing before watch_listen(). */
+void watch_ring(struct watch *watch);
+/** It rings once, when the descriptor becomes readable. False: it is so now, or cannot. */
 bool watch_arm(struct watch *watch);
 /**
  * When a process of this host ends, notes it, counts in `ends`, and rings.

@@ -73,14 +73,14 @@ static const struct kind {
     { "broadcast",            TUTTI_BROADCAST,     FORM_EQUAL,   ".",  false },
     { "allgather",            TUTTI_ALLGATHER,     FORM_EQUAL,   ".",  false },
     { "allgather listed",     TUTTI_ALLGATHER,     FORM_LISTED,  ".",  false },
-    { "allgather unknown",    TUTTI_ALLGATHER,     FORM_UNKNOWN, "s",  false },
+    { "allgather unknown",    TUTTI_ALLGATHER,     FORM_UNKNOWN, ".",  false },
     { "alltoall",             TUTTI_ALLTOALL,      FORM_EQUAL,   ".",  false },
     { "alltoall listed",      TUTTI_ALLTOALL,      FORM_LISTED,  ".",  false },
-    { "alltoall unknown",     TUTTI_ALLTOALL,      FORM_UNKNOWN, "s",  false },
-    { "gather",               TUTTI_GATHER,        FORM_EQUAL,   "s",  false },
-    { "gather listed",        TUTTI_GATHER,        FORM_LISTED,  "s",  false },
-    { "scatter",              TUTTI_SCATTER,       FORM_EQUAL,   "s",  false },
-    { "scatter listed",       TUTTI_SCATTER,       FORM_LISTED,  "s",  false },
+    { "alltoall unknown",     TUTTI_ALLTOALL,      FORM_UNKNOWN, ".",  false },
+    { "gather",               TUTTI_GATHER,        FORM_EQUAL,   ".",  false },
+    { "gather listed",        TUTTI_GATHER,        FORM_LISTED,  ".",  false },
+    { "scatter",              TUTTI_SCATTER,       FORM_EQUAL,   ".",  false },
+    { "scatter listed",       TUTTI_SCATTER,       FORM_LISTED,  ".",  false },
 };
 
 /* Which batches of "." are copied by kernels, and where: to a slab, and from there. */
@@ -95,6 +95,8 @@ static const struct {
     { TUTTI_BROADCAST,     { "never", "root",   "never"  }, { "never", "others",  "never"  } },
     { TUTTI_ALLGATHER,     { "never", "always", "never"  }, { "never", "always",  "always" } },
     { TUTTI_ALLTOALL,      { "never", "never",  "never"  }, { "never", "never",   "never"  } },
+    { TUTTI_GATHER,        { "never", "never",  "never"  }, { "never", "never",   "never"  } },
+    { TUTTI_SCATTER,       { "never", "never",  "never"  }, { "never", "never",   "never"  } },
 };
 /* clang-format on */
 

@@ -321,6 +321,17 @@ static bool is_in_progress(nccl_comm comm)
     return pending;
 }
 
+/* Another thread is in a call, under which an abort frees the communicator. Entered. */
+static bool is_shared(nccl_comm comm)
+{
+    bool shared;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    shared = comm->users > 1;
+    (void)pthread_mutex_unlock(&comm->lock);
+    return shared;
+}
+
 nccl_result ncclCommDestroy(nccl_comm comm)
 {
     nccl_result result = api_begin("ncclCommDestroy", api_rank(comm));
@@ -351,6 +362,10 @@ nccl_result ncclCommAbort(nccl_comm comm)
     result = comm_enter_any(comm, "ncclCommAbort");
     if (result != NCCL_SUCCESS) {
         return api_failed(result);
+    }
+    if (is_shared(comm)) {
+        (void)comm_misuse(comm, "ncclCommAbort", "another thread is in a call on it",
+                NCCL_SUCCESS);
     }
     comm_quit(comm, COMM_QUIT_ALL);
     comm_leave_any(comm);

@@ -281,6 +281,32 @@ static void use_destroyed(struct rank *r)
     meet();
 }
 
+static void *call_sum(void *argument)
+{
+    struct rank *r = argument;
+
+    NEED(cuCtxSetCurrent(r->context) == CU_SUCCESS);
+    (void)sum(r, r->memory, r->memory);
+    return NULL;
+}
+
+/* A blocking call that has not returned does not make an abort wait. */
+static void abort_under(struct rank *r)
+{
+    pthread_t caller;
+
+    if (r->rank == 0) {
+        gpusim_nccl_fail("0:late:1:0");
+        NEED(pthread_create(&caller, NULL, call_sum, r) == 0);
+        while (gpusim_nccl_live().resident == 0) {
+            (void)usleep(200);
+        }
+        NEED(ncclCommAbort(r->comm) == NCCL_SUCCESS);
+        NEED(pthread_join(caller, NULL) == 0);
+    }
+    meet();
+}
+
 static void *registered(struct rank *r, size_t bytes)
 {
     void *memory;
@@ -356,6 +382,7 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
     } rows[] = {
         { cross, "waiting on its device behind ncclAllReduce" },
         { use_destroyed, "use after its end" },
+        { abort_under, "another thread is in a call on it" },
         { register_apart, "registered at 0 and 0" },
         { register_crossed, "registered at 10000000001 and 10000000001" },
         { differ_in_ids, "was given other ids" },
