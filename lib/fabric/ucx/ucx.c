@@ -435,7 +435,7 @@ static void destroy(struct ucx *ucx)
 tutti_status fabric_ucx_open(const struct boot *boot, struct fabric *fabric)
 {
     struct ucx *ucx = mem_calloc(1, sizeof *ucx);
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     if (ucx != NULL) {
         ucx->rank = boot->rank;
@@ -443,16 +443,15 @@ tutti_status fabric_ucx_open(const struct boot *boot, struct fabric *fabric)
         ucx->goodbye = mem_calloc(1, sizeof *ucx->goodbye);
     }
     if (ucx == NULL || ucx->goodbye == NULL) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for UCX");
-    } else {
-        status = make_worker(ucx);
+        mem_free(ucx);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for UCX");
     }
-    status = peers_meet(ucx, boot, status);
+    status = peers_meet(ucx, boot, make_worker(ucx));
     if (status == TUTTI_OK) {
         *fabric = (struct fabric){
             .ops = &ucx_ops, .state = ucx, .rank = boot->rank, .size = boot->size
         };
-    } else if (ucx != NULL) {
+    } else {
         destroy(ucx);
     }
     return status;

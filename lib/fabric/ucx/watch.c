@@ -5,6 +5,7 @@
  */
 #include "fabric/ucx/watch.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -93,7 +94,9 @@ void watch_fini(struct watch *watch)
 {
     const uint64_t once = 1;
 
-    (void)!write(watch->stop, &once, sizeof once);
+    while (write(watch->stop, &once, sizeof once) < 0) {
+        ; /* a signal */
+    }
     (void)pthread_join(watch->thread, NULL);
     (void)close(watch->epoll);
     (void)close(watch->stop);
@@ -114,12 +117,22 @@ bool watch_arm(struct watch *watch)
                     &watch->messages) == 0;
 }
 
+bool watch_can_watch(void)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+    return fd >= 0 && close(fd) == 0;
+}
+
 int watch_process(struct watch *watch, int pid, struct watched *process)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
     if (fd >= 0 && set_change(watch, EPOLL_CTL_ADD, fd, EPOLLIN, process) != 0) {
+        const int why = errno;
+
         (void)close(fd);
+        errno = why;
         return -1;
     }
     return fd;

@@ -44,8 +44,10 @@ bool watch_arm(struct watch *watch);
 /**
  * When a process of this host ends, notes it, counts in `ends`, and rings.
  * @param process  stays until watch_fini()
- * @return a descriptor that the caller closes; -1: the system cannot say when it ends
+ * @return a descriptor that the caller closes; -1: why is in errno
  */
 int watch_process(struct watch *watch, int pid, struct watched *process);
+/** Whether the system can do that at all. */
+bool watch_can_watch(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -418,14 +419,15 @@ int main(int argc, char **argv)
     (void)pthread_barrier_init(&shared->barrier, &attributes, RANKS);
     for (me = 0; me < RANKS; me++) {
         if (fork() == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that fails ends all */
             be_rank(topic);
         }
     }
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < RANKS && failed == 0; r++) {
         int how = 0;
 
         (void)wait(&how);
-        failed += WIFEXITED(how) && WEXITSTATUS(how) != 0 ? 1 : 0;
+        failed = WIFEXITED(how) ? WEXITSTATUS(how) : 0;
     }
-    return failed == 0 ? 0 : 1;
+    return failed;
 }
