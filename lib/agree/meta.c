@@ -18,7 +18,7 @@
 /* Beside the form, so that host memory, and a step or a spot not given, take no byte more. */
 #define META_DEVICE_FLAG 0x80u
 #define META_STEP_FLAG 0x40u
-#define META_SPOT_FLAG 0x20u
+#define META_SPOT_FLAG 0x10u
 
 static bool numbers_equal(const int64_t *a, const int64_t *b, int count)
 {
