@@ -50,6 +50,15 @@ struct device {
             void *state, const void *memory, size_t bytes, enum op_space *space);
 
     /*
+     * A number for where the input and output of a tensor lie, of a set; both on the device or
+     * not used (0 bytes). Equal on ranks where they lie at the same spots of memory that NCCL
+     * may know as registered, and at least 2; 0: they lie elsewhere, or it does not matter.
+     * An output of SIZE_MAX bytes lies somewhere else on each rank. NULL: it never matters.
+     */
+    uint64_t (*spot)(void *state, const struct op_set *set, const void *input,
+            size_t input_bytes, const void *output, size_t output_bytes);
+
+    /*
      * Records an event behind what is on a stream of the caller now; in the graph, where the
      * stream is being captured. Of such an event nobody may ask whether it has passed.
      * Errors: TUTTI_ERR_INVALID: the stream is of another context, or is being captured and

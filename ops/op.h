@@ -70,6 +70,13 @@ struct op_part {
     size_t bytes;
 };
 
+/** DEVICE: what ranks agreed on about the spots of a run's memory; see device.spot(). */
+enum op_spot {
+    OP_SPOT_NONE, /* nowhere on any rank                                        */
+    OP_SPOT_SAME, /* the same on all ranks                                      */
+    OP_SPOT_MIXED /* not so                                                     */
+};
+
 /**
  * A piece of memory of a batch: one tensor, or the fusion buffer.
  *
@@ -94,6 +101,7 @@ struct op_run {
     const struct op_part *sends; /* [set size], or NULL                     */
     struct op_part *recvs; /* [set size], or NULL; see op_batch.sizes_known */
     bool scratch; /* the input is the core's own buffer: what is read may be written  */
+    enum op_spot spot; /* of input and output; equal on all ranks              */
 };
 
 /** Where the memory of a batch lies. */

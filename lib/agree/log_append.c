@@ -175,7 +175,9 @@ static tutti_status append_now(
     if (negotiator->joined.ways[LEAVE_JOIN].count > 0) {
         joined_append(negotiator, tensor);
     }
-    if (tensor->tally->variants == NULL) {
+    if (tensor->tally->variants == NULL && tensor->tally->moved) {
+        wire_put_varint(record_open(negotiator, ENTRY_MIXED), tensor->number);
+    } else if (tensor->tally->variants == NULL) {
         run_put(negotiator, ENTRY_NUMBERS, 0, tensor->number);
     } else if (tensor_is_stepped(tensor)) {
         append_step(negotiator, tensor);

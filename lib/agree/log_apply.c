@@ -39,7 +39,8 @@ static bool is_announced(const struct negotiator *negotiator,
 static tutti_status number_is_ready(
         struct negotiator *negotiator, struct tensor_state *tensor, uint64_t step)
 {
-    tutti_status status;
+    struct outcome *outcome;
+    tutti_status status = TUTTI_OK;
 
     if (!is_announced(negotiator, tensor, step)) {
         return corrupt("a tensor is ready that this rank did not announce");
@@ -50,8 +51,12 @@ static tutti_status number_is_ready(
     }
     negotiator->stats.steps += negotiator->bits.pace == tensor->number;
     if (tensor->round.pending) {
-        status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
-                                                         : TUTTI_ERR_NO_MEMORY;
+        outcome = outcome_add(negotiator, tensor);
+        if (outcome != NULL) {
+            outcome->mixed = tensor->meta.spot == META_SPOT_MIXED;
+        } else {
+            status = TUTTI_ERR_NO_MEMORY;
+        }
     } else {
         status = outcome_add_joined(negotiator, tensor->collective, &tensor->meta);
     }
@@ -137,6 +142,21 @@ static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader
     negotiator->log.length++;
     bits_end_rounds(negotiator, number, 1);
     return number_is_ready(negotiator, tensor, step);
+}
+
+/* As a number; it stands for any spot from now on. */
+static tutti_status apply_mixed(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint64_t number = wire_get_varint(in);
+    struct tensor_state *tensor = tensor_by_number(negotiator, number);
+
+    if (!wire_ok(in) || tensor == NULL) {
+        return unknown_number();
+    }
+    bits_end_rounds(negotiator, number, 1);
+    negotiator->log.length++;
+    tensor->meta.spot = META_SPOT_MIXED;
+    return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
 
 /*
@@ -234,6 +254,7 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
+    outcome->mixed = meta->spot == META_SPOT_MIXED;
     if (tensor->collective == META_JOIN) {
         outcome->last = meta->root;
     }
@@ -457,6 +478,9 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     }
     if (tag == ENTRY_STEP) {
         return apply_step(negotiator, in);
+    }
+    if (tag == ENTRY_MIXED) {
+        return apply_mixed(negotiator, in);
     }
     if (tag == ENTRY_FAILED) {
         return apply_failed(negotiator, in);

@@ -15,10 +15,11 @@
 /* Far above any shape; a set of ranks may be as long as the world. */
 #define META_DIMS_LIMIT (1 << 20)
 
-/* Beside the form, so that neither host memory nor a step not given takes a byte more. */
+/* Beside the form, so that host memory, and a step or a spot not given, take no byte more. */
 #define META_DEVICE_FLAG 0x80u
 #define META_STEP_FLAG 0x40u
 #define META_CAPTURED_FLAG 0x20u
+#define META_SPOT_FLAG 0x10u
 
 static bool numbers_equal(const int64_t *a, const int64_t *b, int count)
 {
@@ -46,7 +47,8 @@ bool meta_equal(const struct meta *a, const struct meta *b)
 {
     /* Every use of a tensor comes here, and nearly always all is equal: one jump for the numbers. */
     const uint64_t wide = (uint64_t)(a->count ^ b->count) |
-            (uint64_t)(a->row_count ^ b->row_count) | (a->group ^ b->group);
+            (uint64_t)(a->row_count ^ b->row_count) | (a->group ^ b->group) |
+            (a->spot == META_SPOT_MIXED ? 0 : a->spot ^ b->spot);
     const unsigned narrow = ((unsigned)a->form ^ (unsigned)b->form) |
             ((unsigned)a->space ^ (unsigned)b->space) |
             ((unsigned)a->dtype ^ (unsigned)b->dtype) |
@@ -56,6 +58,14 @@ bool meta_equal(const struct meta *a, const struct meta *b)
 
     return (wide | narrow) == 0 && meta_scales_equal(a, b) &&
             numbers_equal(a->dims, b->dims, a->ndim + a->part_count);
+}
+
+bool meta_equal_elsewhere(const struct meta *a, const struct meta *b)
+{
+    struct meta anywhere = *a;
+
+    anywhere.spot = META_SPOT_MIXED;
+    return meta_equal(&anywhere, b);
 }
 
 bool meta_copy(struct meta *to, const struct meta *from)
@@ -94,9 +104,13 @@ void meta_put(struct wire_writer *out, const struct meta *meta)
     wire_put_u8(out,
             (uint8_t)(meta->form | (meta->space == OP_DEVICE ? META_DEVICE_FLAG : 0) |
                     (meta->space == OP_CAPTURED ? META_CAPTURED_FLAG : 0) |
-                    (meta->step != 0 ? META_STEP_FLAG : 0)));
+                    (meta->step != 0 ? META_STEP_FLAG : 0) |
+                    (meta->spot != META_SPOT_NONE ? META_SPOT_FLAG : 0)));
     if (meta->step != 0) {
         wire_put_varint(out, meta->step);
+    }
+    if (meta->spot != META_SPOT_NONE) {
+        wire_put_u64(out, meta->spot);
     }
     wire_put_u8(out, (uint8_t)meta->dtype);
     wire_put_u8(out, (uint8_t)meta->op);
@@ -171,7 +185,9 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
             : (form & META_CAPTURED_FLAG) != 0 ? OP_CAPTURED
                                                : OP_HOST;
     meta->step = (form & META_STEP_FLAG) != 0 ? wire_get_varint(in) : 0;
-    form &= (uint8_t) ~(META_DEVICE_FLAG | META_STEP_FLAG | META_CAPTURED_FLAG);
+    meta->spot = (form & META_SPOT_FLAG) != 0 ? wire_get_u64(in) : META_SPOT_NONE;
+    form &= (uint8_t) ~(
+            META_DEVICE_FLAG | META_CAPTURED_FLAG | META_STEP_FLAG | META_SPOT_FLAG);
     dtype = wire_get_u8(in);
     op = wire_get_u8(in);
     root = wire_get_varint(in);

@@ -31,12 +31,19 @@ enum meta_form {
     META_FORM_COUNT
 };
 
+/** What is no number of device.spot(). */
+enum {
+    META_SPOT_NONE = 0, /* nowhere that matters */
+    META_SPOT_MIXED = 1 /* not the same on all ranks; no rank gives it */
+};
+
 /**
  * What a submission gives beside its name. Plain data; dims is borrowed unless made by
  * meta_copy(). Each name keeps one, so that it is packed.
  *
  * All of it must be equal on all ranks, but for the row counts: what a rank says about itself
- * and others, which the coordinator compares crosswise (agree/row_counts.h). All but the row counts
+ * and others, which the coordinator compares crosswise (agree/row_counts.h); and for the spot: if
+ * ranks give different ones, all learn that it is mixed. All but the row counts
  * and the step is what a number stands for; of the step see agree/steps.h.
  */
 struct meta {
@@ -52,6 +59,7 @@ struct meta {
     double postscale; /* of reductions, else 1 */
     uint64_t group; /* hash of the group's members; 0: no group */
     uint64_t step; /* 1 + the step of this use; 0: not given */
+    uint64_t spot; /* DEVICE: see device.spot() (ops/device.h), or META_SPOT_... */
     uint32_t group_size; /* members of the group */
     int ndim; /* length of the shape; 0: not given */
     int part_count; /* REDUCESCATTER, ALLGATHER of listed rows: set size */
@@ -90,8 +98,13 @@ static inline uint64_t meta_step(int64_t step)
     return (uint64_t)step - (uint64_t)TUTTI_NO_STEP;
 }
 
-/** True when ranks that give these agree; row counts and the step are not looked at. */
+/**
+ * True when ranks that give these agree; row counts and the step are not looked at, nor is the
+ * spot of b when that of a is mixed.
+ */
 bool meta_equal(const struct meta *a, const struct meta *b);
+/** True for metadata that agree but for their spots, or also in these. */
+bool meta_equal_elsewhere(const struct meta *a, const struct meta *b);
 /** Compares prescale and postscale by value; NaN is refused at submission. */
 bool meta_scales_equal(const struct meta *a, const struct meta *b);
 /** Deep copy; false when out of memory, `to` unchanged. */

@@ -79,6 +79,15 @@ static inline bool tensor_expects(
     return meta_equal(&tensor->meta, meta) && meta->step == steps_next(&tensor->steps);
 }
 
+/** Coordinator: a round's number stands for this, but for the spot. */
+static inline bool tensor_expects_elsewhere(
+        const struct tensor_state *tensor, const struct meta *meta)
+{
+    return tensor->number != 0 && !tensor->tally->retired &&
+            meta_equal_elsewhere(&tensor->meta, meta) &&
+            meta->step == steps_next(&tensor->steps);
+}
+
 /** Coordinator: all gave what the number stands for, with the same other step. */
 static inline bool tensor_is_stepped(const struct tensor_state *tensor)
 {

@@ -50,6 +50,7 @@ struct outcome {
     };
     uint16_t operand_len; /* of each member; 0: there are none */
     uint8_t collective;
+    bool mixed; /* ranks gave different spots */
 };
 
 enum action_kind {

@@ -17,6 +17,8 @@
  *            ENTRY_OPERANDS        number operands     as ENTRY_NUMBERS, with the operands of all
  *                                                      members, by rank
  *            ENTRY_STEP            number step+1 (0: none)     ready with another step
+ *            ENTRY_MIXED           number              as ENTRY_NUMBERS; its spot is mixed
+ *                                                      from now on
  *            ENTRY_NAME            collective(u8) name meta number(0: none)    ready
  *                                  (meta without row counts; META_JOIN: root joined last)
  *            ENTRY_FAILED          collective(u8) name status(signed) rank+1 text
@@ -54,7 +56,8 @@ enum protocol_tag {
     ENTRY_GROUP_FAILED = 20,
     ENTRY_JOINED = 21,
     ENTRY_STEP = 23,
-    ENTRY_OPERANDS = 24
+    ENTRY_OPERANDS = 24,
+    ENTRY_MIXED = 25
 };
 
 /** A message of a member cannot be read; `what` it is about. */

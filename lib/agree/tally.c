@@ -121,18 +121,28 @@ tutti_status coordinator_number(struct negotiator *negotiator,
     return status;
 }
 
+/* Only the spot may differ. */
+static bool is_variant(const struct variant *variant, const struct meta *meta)
+{
+    return meta_equal_elsewhere(&variant->meta, meta) &&
+            variant->meta.step == meta->step;
+}
+
 static struct variant *variant_get(struct negotiator *negotiator,
         struct tensor_state *tensor, const struct meta *meta, uint64_t seen)
 {
     struct variant **at = &tensor->tally->variants;
     struct variant *variant;
 
-    while (*at != NULL) {
-        if (meta_equal(&(*at)->meta, meta) && (*at)->meta.step == meta->step) {
-            (*at)->seen = seen < (*at)->seen ? seen : (*at)->seen;
-            return *at;
-        }
+    while (*at != NULL && !is_variant(*at, meta)) {
         at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        (*at)->seen = seen < (*at)->seen ? seen : (*at)->seen;
+        if (!meta_equal(&(*at)->meta, meta)) {
+            (*at)->meta.spot = META_SPOT_MIXED;
+        }
+        return *at;
     }
     variant = mem_calloc(1, sizeof *variant);
     if (variant == NULL) {
@@ -166,7 +176,7 @@ static tutti_status collect_variant(struct negotiator *negotiator,
     return TUTTI_OK;
 }
 
-/* A name came with what its number stands for: only the row counts are new. */
+/* A name came with what its number stands for: only the row counts, or the spot, are new. */
 static tutti_status collect_row_counts(
         struct negotiator *negotiator, struct tensor_state *tensor, int rank)
 {
@@ -218,8 +228,8 @@ static tutti_status collect_name(struct negotiator *negotiator,
 {
     tensor_activate(negotiator, tensor);
     tensor->round.collected = true;
-    if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta)) {
+    if (tensor_expects_elsewhere(tensor, meta)) {
+        tensor->tally->moved = tensor->tally->moved || !tensor_expects(tensor, meta);
         return collect_row_counts(negotiator, tensor, rank);
     }
     return collect_variant(negotiator, tensor, rank, meta, seen);

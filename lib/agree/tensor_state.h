@@ -53,6 +53,7 @@ struct tally {
 
     /* this round */
     bool decided; /* in the log message being built */
+    bool moved; /* some gave another spot than the number stands for */
     int arrived; /* members in `who` */
     int named; /* members in variants */
     int cancelled_by; /* set rank that cancelled it, or -1 */

@@ -242,41 +242,78 @@ static tutti_status view_all(
 
 #define CONNECT_NAP_NS 200000
 
-static tutti_status token_take(void *user, const uint8_t *bytes, size_t len)
+/* By which the ranks meet; the same on all of them in the end. */
+struct tokens {
+    uint8_t *bytes; /* owned; OP_TOKEN_BYTES of each, zeroed where it is not known */
+    int count;
+};
+
+static size_t tokens_bytes(const struct tokens *tokens)
 {
-    (void)user;
-    (void)bytes;
-    (void)len;
-    return TUTTI_OK; /* a rank's own does not count, but rank 0's */
+    return (size_t)tokens->count * OP_TOKEN_BYTES;
 }
 
-static tutti_status token_put(void *user, bool is_all, struct wire_writer *out)
+/* Of a token one side knows nothing. */
+static tutti_status tokens_take(void *user, const uint8_t *bytes, size_t len)
 {
-    (void)is_all;
-    wire_put_bytes(out, user, OP_TOKEN_BYTES);
+    struct tokens *tokens = user;
+
+    if (len != tokens_bytes(tokens)) {
+        return error_set(TUTTI_ERR_PROTOCOL, "malformed tokens of NCCL");
+    }
+    for (size_t i = 0; i < len; i++) {
+        tokens->bytes[i] |= bytes[i];
+    }
     return TUTTI_OK;
 }
 
-/* Of rank 0, to all. */
-static tutti_status tell_token(
-        struct context_spec *spec, tutti_status mine, uint8_t token[OP_TOKEN_BYTES])
+static tutti_status tokens_put(void *user, bool is_all, struct wire_writer *out)
+{
+    const struct tokens *tokens = user;
+
+    (void)is_all;
+    wire_put_bytes(out, tokens->bytes, tokens_bytes(tokens));
+    return TUTTI_OK;
+}
+
+static tutti_status tell_tokens(
+        struct context_spec *spec, tutti_status mine, struct tokens *tokens)
 {
     const struct transport_merge merge = {
-        .take = token_take, .put = token_put, .user = token
+        .take = tokens_take, .put = tokens_put, .user = tokens
     };
     struct wire_writer result = { 0 };
-    const tutti_status status = setup_meet(spec, mine, &merge, &result);
+    tutti_status status = setup_meet(spec, mine, &merge, &result);
 
-    if (status == TUTTI_OK && result.len == OP_TOKEN_BYTES) {
-        memcpy(token, result.data, OP_TOKEN_BYTES);
+    if (status == TUTTI_OK) {
+        status = tokens_take(tokens, result.data, result.len);
     }
     wire_writer_fini(&result);
     return status;
 }
 
+/* The ranks that make them are as many apart as NCCL has ranks meet by each. */
+static tutti_status make_tokens(
+        struct context_spec *specs, int n, const struct tokens *tokens)
+{
+    const int each = specs[0].size / tokens->count;
+    const int more = specs[0].size % tokens->count;
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < tokens->count && status == TUTTI_OK; i++) {
+        const int maker = i * each + (i < more ? i : more) - specs[0].rank;
+
+        if (maker >= 0 && maker < n) {
+            status = gpu_connect_token(specs[maker].natives[0],
+                    tokens->bytes + (size_t)i * OP_TOKEN_BYTES);
+        }
+    }
+    return status;
+}
+
 /* Each of the ranks goes on; an error of one is that of all. */
 static tutti_status connect_turn(struct context_spec *specs, int n,
-        const int *world_ranks, const uint8_t token[OP_TOKEN_BYTES])
+        const int *world_ranks, const struct tokens *tokens)
 {
     tutti_status all = TUTTI_OK;
 
@@ -288,7 +325,8 @@ static tutti_status connect_turn(struct context_spec *specs, int n,
         tutti_status status = TUTTI_OK;
 
         if (!spec->are_connected) {
-            status = gpu_connect(spec->natives[0], &world, token);
+            status =
+                    gpu_connect(spec->natives[0], &world, tokens->bytes, tokens->count);
             spec->are_connected = status == TUTTI_OK;
         }
         all = status == TUTTI_OK ? all : status;
@@ -297,13 +335,13 @@ static tutti_status connect_turn(struct context_spec *specs, int n,
 }
 
 static tutti_status connect_all(struct context_spec *specs, int n,
-        const int *world_ranks, const uint8_t token[OP_TOKEN_BYTES])
+        const int *world_ranks, const struct tokens *tokens)
 {
-    tutti_status status = connect_turn(specs, n, world_ranks, token);
+    tutti_status status = connect_turn(specs, n, world_ranks, tokens);
 
     while (status == TUTTI_AGAIN) {
         clock_sleep_ns(CONNECT_NAP_NS);
-        status = connect_turn(specs, n, world_ranks, token);
+        status = connect_turn(specs, n, world_ranks, tokens);
     }
     return status;
 }
@@ -319,30 +357,33 @@ static bool has_to_connect(const struct context_spec *spec, int n)
 tutti_status gpus_connect(struct context_spec *specs, int n)
 {
     const int size = specs[0].size;
-    uint8_t token[OP_TOKEN_BYTES] = { 0 };
+    struct tokens tokens = { 0 };
     tutti_status status = TUTTI_OK;
     int *world_ranks;
 
     if (!has_to_connect(&specs[0], n)) {
         return TUTTI_OK;
     }
+    tokens.count = gpu_connect_tokens(specs[0].natives[0], size);
+    tokens.bytes = mem_calloc((size_t)tokens.count, OP_TOKEN_BYTES);
     world_ranks = mem_calloc((size_t)size, sizeof *world_ranks);
-    if (world_ranks == NULL) {
+    if (world_ranks == NULL || tokens.bytes == NULL) {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", size);
     }
     for (int r = 0; r < size && status == TUTTI_OK; r++) {
         world_ranks[r] = r;
     }
-    if (specs[0].rank == 0 && status == TUTTI_OK) {
-        status = gpu_connect_token(specs[0].natives[0], token);
+    if (status == TUTTI_OK) {
+        status = make_tokens(specs, n, &tokens);
     }
     if (size > n) {
-        status = tell_token(&specs[0], status, token);
+        status = tell_tokens(&specs[0], status, &tokens);
     }
     if (status == TUTTI_OK) {
-        status = connect_all(specs, n, world_ranks, token);
+        status = connect_all(specs, n, world_ranks, &tokens);
     }
     mem_free(world_ranks);
+    mem_free(tokens.bytes);
     return status;
 }
 

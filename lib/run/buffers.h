@@ -13,7 +13,7 @@ struct submission;
 struct tutti;
 
 /**
- * Fills meta.space, and `after` when it lies on the device. Does nothing where there is no
+ * Fills meta.space and meta.spot, and `after` when it lies on the device. Does nothing where there is no
  * device. A tensor that is empty on all ranks is on the host.
  * @param set    of the submission
  * @param events  false: in a group, which records its events when it ends

@@ -57,6 +57,13 @@ static int root_of(const struct batch *batch, int root)
     return member;
 }
 
+static enum op_spot spot_of(const struct meta *meta)
+{
+    return meta->spot == META_SPOT_NONE     ? OP_SPOT_NONE
+            : meta->spot == META_SPOT_MIXED ? OP_SPOT_MIXED
+                                            : OP_SPOT_SAME;
+}
+
 /* The sizes of an exchange are on all ranks what they are here: known, or not. */
 static bool sizes_are_known(const struct request *request)
 {
@@ -69,7 +76,8 @@ static struct op_run run_of(
 {
     const int size = batch->set->op.size;
     struct op_run run = { .input = operation->memory.input,
-        .output = operation->memory.output };
+        .output = operation->memory.output,
+        .spot = spot_of(&operation->request.meta) };
 
     if (!meta_has_rows(operation->request.collective)) {
         run.count = meta_reduces(operation->request.collective)

@@ -176,6 +176,9 @@ static tutti_status add_tensor(
     if (operation == NULL) {
         return TUTTI_OK;
     }
+    if (outcome->mixed) {
+        operation->request.meta.spot = META_SPOT_MIXED;
+    }
     operation_advance(operation, OPERATION_AGREED);
     return batch_add(&t->dispatcher, batch, operation) &&
                     batch_without(batch, outcome->joined)

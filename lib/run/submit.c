@@ -291,12 +291,14 @@ static struct tensor_state *find_registered(
 {
     const struct operation *own = persistent_find(&t->work.operations, handle);
     const enum op_space space = s->meta.space;
+    const uint64_t spot = s->meta.spot;
 
     if (own == NULL) {
         return NULL;
     }
     describe_registered(own, s);
     s->meta.space = space;
+    s->meta.spot = spot;
     return own->request.tensor;
 }
 

@@ -276,14 +276,6 @@ static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task
 
 /* ---------------------------------------------------------------------- issuing */
 
-/* Equal on all ranks, as the version of NCCL is. */
-static bool registers(const struct gpu *gpu)
-{
-    return gpu->config->gpu_register && gpu->nccl->comm_register != NULL &&
-            gpu->nccl->comm_deregister != NULL && gpu->nccl->mem_alloc != NULL &&
-            gpu->nccl->mem_free != NULL;
-}
-
 /* tutti_alloc() rounds sizes up; what it adds belongs to nobody. */
 static bool is_padding(void *user, uint64_t at, size_t bytes)
 {
@@ -295,7 +287,7 @@ static tutti_status write_script(struct gpu_backend *gb, const struct gpu_task *
     const struct script_view view = { .batch = task->batch,
         .form = &task->form,
         .kernels = gb->gpu->has_kernels,
-        .registers = registers(gb->gpu),
+        .registers = gpu_registers(gb->gpu, task->batch->set),
         .is_padding = is_padding,
         .user = gb->gpu };
 
@@ -369,6 +361,17 @@ static tutti_status find_communicator(
                       gb->gpu->rank, set);
 }
 
+/* True where NCCL gets memory that is registered with it: not where parts are sent, nor in a
+ * graph, whose slabs are its own. */
+static bool registers(const struct gpu_backend *gb, const struct gpu_task *task)
+{
+    const tutti_collective collective = task->batch->collective;
+
+    return task->graph == NULL && gpu_registers(gb->gpu, task->batch->set) &&
+            collective != TUTTI_ALLTOALL && collective != TUTTI_GATHER &&
+            collective != TUTTI_SCATTER;
+}
+
 static tutti_status take_slab(
         struct gpu_backend *gb, struct gpu_task *task, enum gpu_stream stream)
 {
@@ -377,13 +380,17 @@ static tutti_status take_slab(
     if (bytes == 0) {
         return TUTTI_OK;
     }
-    task->slab = task->graph != NULL
-            ? gpu_graph_slab(gb->gpu, task->graph, bytes)
-            : gpu_slab_take(gb->gpu, bytes, gb->gpu->streams[stream]);
+    if (task->graph != NULL) {
+        task->slab = gpu_graph_slab(gb->gpu, task->graph, bytes);
+    } else if (registers(gb, task)) {
+        task->slab = gpu_slab_take_turn(gb->gpu, bytes, gb->gpu->streams[stream]);
+    } else {
+        task->slab = gpu_slab_take(gb->gpu, bytes, gb->gpu->streams[stream]);
+    }
     if (task->slab == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    if (registers(gb->gpu) && !task->slab->of_nccl) {
+    if (registers(gb, task) && !task->slab->of_nccl) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "rank %d: ncclMemAlloc() has no memory for a buffer of %zu bytes on "
                 "GPU "
@@ -401,6 +408,36 @@ static bool is_forgotten(const struct gpu_backend *gb, const struct gpu_task *ta
             op_is_reduction(task->batch->collective);
 }
 
+static tutti_status register_place(const struct gpu_backend *gb,
+        const struct gpu_task *task, struct script_place place)
+{
+    struct gpu_stretch stretch;
+
+    if (place.in_slab) {
+        return communicator_register(&gb->communicators, task->communicator,
+                task->slab->memory, task->slab->bytes);
+    }
+    return gpu_memory_stretch(gb->gpu, place.at, &stretch)
+            ? communicator_register(&gb->communicators, task->communicator,
+                      stretch.base, stretch.bytes)
+            : TUTTI_OK;
+}
+
+/* What the calls use, unless it is registered, in an order that is the same on all ranks. */
+static tutti_status register_all(
+        const struct gpu_backend *gb, const struct gpu_task *task)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < gb->script.call_count && status == TUTTI_OK; i++) {
+        status = register_place(gb, task, gb->script.calls[i].input);
+        if (status == TUTTI_OK) {
+            status = register_place(gb, task, gb->script.calls[i].output);
+        }
+    }
+    return status;
+}
+
 static tutti_status call(struct gpu_backend *gb, struct gpu_task *task)
 {
     tutti_status status = TUTTI_OK;
@@ -409,9 +446,8 @@ static tutti_status call(struct gpu_backend *gb, struct gpu_task *task)
     if (!task->calls) {
         return TUTTI_OK;
     }
-    if (task->slab != NULL && registers(gb->gpu)) {
-        status = communicator_register(
-                &gb->communicators, task->communicator, task->slab);
+    if (registers(gb, task)) {
+        status = register_all(gb, task);
     }
     task->since_ns = clock_ns();
     return status == TUTTI_OK ? call_all(gb, task) : status;
@@ -717,7 +753,7 @@ static tutti_status meet_alone(struct gpu_backend *gb, const struct op_set *set,
         return status == TUTTI_OK ? TUTTI_AGAIN : status;
     }
     if (status == TUTTI_OK && !gb->has_met) {
-        status = communicators_meet(&gb->communicators, set, token, everyone);
+        status = communicators_meet(&gb->communicators, set, token, 1, everyone);
         gb->has_met = status == TUTTI_OK;
     }
     /* To end one waits for the other ranks of it: only now, when they have come. */

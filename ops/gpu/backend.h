@@ -22,12 +22,14 @@ extern const struct op_backend op_gpu;
  * NCCL loads its code then, for which the device must not be busy, and no graph be captured.
  */
 
-/** See op_backend.token; of one rank, for all. */
+/** See op_backend.token; one of those by which all ranks meet. */
 TUTTI_MUST_USE tutti_status gpu_connect_token(
         struct gpu *gpu, uint8_t token[OP_TOKEN_BYTES]);
-/** See op_backend.meet; called until it has ended. */
-TUTTI_MUST_USE tutti_status gpu_connect(struct gpu *gpu, const struct op_set *world,
-        const uint8_t token[OP_TOKEN_BYTES]);
+/** How many of them gpu_connect() takes for so many ranks; equal on all. */
+int gpu_connect_tokens(const struct gpu *gpu, int ranks);
+/** See op_backend.meet; called until it has ended. Tokens lie one behind the other. */
+TUTTI_MUST_USE tutti_status gpu_connect(
+        struct gpu *gpu, const struct op_set *world, const uint8_t *tokens, int count);
 /** True where it returns only when all ranks have called it: NCCL before 2.14. */
 bool gpu_connect_blocks(const struct gpu *gpu);
 

@@ -118,7 +118,6 @@ static struct communicator *add(struct communicators *all, const struct op_set *
     struct communicator *added = mem_calloc(1, sizeof *added);
 
     if (added == NULL) {
-        error_note("no memory for the communicator of process set %u", set->id);
         return NULL;
     }
     added->set = set->id;
@@ -157,11 +156,35 @@ static void drop(struct communicators *all, struct communicator *communicator)
     mem_free(communicator);
 }
 
-static void make_config(struct nccl_config *config, struct communicator *communicator)
+/* With the parameters; what an older NCCL does not know of, it does not read. */
+static void make_config(const struct communicators *all, struct nccl_config *config,
+        struct communicator *communicator)
 {
+    const struct config *values = all->gpu->config;
+
     (void)snprintf(communicator->name, sizeof communicator->name,
             "tutti process set %u", communicator->set);
     nccl_config_init(config, communicator->name);
+    if (values->gpu_nccl_min_ctas > 0) {
+        config->min_ctas = values->gpu_nccl_min_ctas;
+    }
+    if (values->gpu_nccl_max_ctas > 0) {
+        config->max_ctas = values->gpu_nccl_max_ctas;
+    }
+    if (values->gpu_nccl_traffic_class >= 0) {
+        config->traffic_class = values->gpu_nccl_traffic_class;
+    }
+    if (*values->gpu_nccl_net != '\0') {
+        config->net_name = values->gpu_nccl_net;
+    }
+}
+
+/* For messages. */
+static const char *making(const struct communicators *all)
+{
+    return *all->gpu->config->gpu_nccl_net == '\0'
+            ? "make a communicator"
+            : "make a communicator (over the network that gpu_nccl_net names)";
 }
 
 /* Part of another one: no second search for the ranks. */
@@ -170,7 +193,7 @@ static nccl_result split(const struct communicators *all, nccl_comm parent,
 {
     struct nccl_config config;
 
-    make_config(&config, communicator);
+    make_config(all, &config, communicator);
     communicator->parent = parent;
     return all->gpu->nccl->comm_split(
             parent, colour, key, &communicator->comm, &config);
@@ -187,48 +210,66 @@ static nccl_result split_world(struct communicators *all,
 }
 
 static nccl_result init(struct communicators *all, struct communicator *communicator,
-        const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES])
+        const struct op_set *set, struct nccl_id *ids, int count)
 {
     const struct nccl_api *nccl = all->gpu->nccl;
     struct nccl_config config;
-    struct nccl_id id;
 
-    memcpy(&id, token, sizeof id);
     if (nccl->comm_init_rank_config == NULL) {
         log_info(all->gpu->log,
                 "NCCL %d blocks while the ranks of process set %u meet; 2.14 does not",
                 nccl->version, set->id);
-        return nccl->comm_init_rank(&communicator->comm, set->size, id, set->rank);
+        return nccl->comm_init_rank(&communicator->comm, set->size, *ids, set->rank);
     }
-    make_config(&config, communicator);
+    make_config(all, &config, communicator);
+    if (count > 1) {
+        return nccl->comm_init_rank_scalable(
+                &communicator->comm, set->size, set->rank, count, ids, &config);
+    }
     return nccl->comm_init_rank_config(
-            &communicator->comm, set->size, id, set->rank, &config);
+            &communicator->comm, set->size, *ids, set->rank, &config);
+}
+
+/* Tokens as NCCL takes them, to be freed. */
+static struct nccl_id *copy_ids(const uint8_t *tokens, int count)
+{
+    struct nccl_id *ids = mem_calloc((size_t)count, sizeof *ids);
+
+    for (int i = 0; i < count && ids != NULL; i++) {
+        memcpy(&ids[i], tokens + (size_t)i * OP_TOKEN_BYTES, sizeof *ids);
+    }
+    return ids;
 }
 
 /* *all->meeting stays NULL where there is nothing to do for this rank. */
 static tutti_status begin(struct communicators *all, const struct op_set *set,
-        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+        const uint8_t *tokens, int count, bool everyone)
 {
     const bool splits =
             everyone && all->world != NULL && all->gpu->nccl->comm_split != NULL;
     struct communicator *made;
+    struct nccl_id *ids;
     nccl_result result;
 
     if (!splits && set->rank < 0) {
         return TUTTI_OK;
     }
-    made = add(all, set);
+    ids = copy_ids(tokens, count);
+    made = ids != NULL ? add(all, set) : NULL;
     if (made == NULL) {
-        return TUTTI_ERR_NO_MEMORY;
+        mem_free(ids);
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the communicator of process set %u", set->id);
     }
     all->meeting = made;
-    result = splits ? split_world(all, made, set) : init(all, made, set, token);
-    return communicator_check(all, made, result, "make a communicator");
+    result = splits ? split_world(all, made, set) : init(all, made, set, ids, count);
+    mem_free(ids);
+    return communicator_check(all, made, result, making(all));
 }
 
 static tutti_status poll_meeting(const struct communicators *all)
 {
-    static const char doing[] = "make a communicator";
+    const char *doing = making(all);
     const struct communicator *made = all->meeting;
     const double limit_s = all->gpu->config->gpu_timeout_s;
     const double age_s = (double)(clock_ns() - made->since_ns) * 1e-9;
@@ -265,12 +306,12 @@ static void settle(struct communicators *all, const struct op_set *set)
 }
 
 tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
-        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+        const uint8_t *tokens, int count, bool everyone)
 {
     tutti_status status = TUTTI_OK;
 
     if (all->meeting == NULL) {
-        status = begin(all, set, token, everyone);
+        status = begin(all, set, tokens, count, everyone);
     }
     if (status == TUTTI_OK && all->meeting != NULL) {
         status = poll_meeting(all);
@@ -294,12 +335,12 @@ static bool is_registered(const struct communicator *communicator, cu_pointer me
 }
 
 tutti_status communicator_register(const struct communicators *all,
-        struct communicator *communicator, const struct gpu_slab *slab)
+        struct communicator *communicator, cu_pointer memory, size_t bytes)
 {
     struct communicator_memory *added;
     nccl_result result;
 
-    if (is_registered(communicator, slab->memory)) {
+    if (is_registered(communicator, memory)) {
         return TUTTI_OK;
     }
     added = mem_calloc(1, sizeof *added);
@@ -307,14 +348,14 @@ tutti_status communicator_register(const struct communicators *all,
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register a buffer");
     }
     result = all->gpu->nccl->comm_register(communicator->comm,
-            (void *)(uintptr_t)slab->memory, /* NOLINT(performance-no-int-to-ptr) */
-            slab->bytes, &added->handle);
+            (void *)(uintptr_t)memory, /* NOLINT(performance-no-int-to-ptr) */
+            bytes, &added->handle);
     if (result != NCCL_SUCCESS) {
         mem_free(added);
         return communicator_check(
                 all, communicator, result, "register memory (gpu_register=true)");
     }
-    added->memory = slab->memory;
+    added->memory = memory;
     added->next = communicator->registered;
     communicator->registered = added;
     return TUTTI_OK;

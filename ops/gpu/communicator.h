@@ -77,21 +77,22 @@ TUTTI_MUST_USE tutti_status communicators_token(
 
 /**
  * See op_backend.meet; nothing flies and the context is current.
+ * @param tokens  count of them, one behind the other; only one where ranks split the world's
  * Errors: TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY.
  */
 TUTTI_MUST_USE tutti_status communicators_meet(struct communicators *all,
-        const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES], bool everyone);
+        const struct op_set *set, const uint8_t *tokens, int count, bool everyone);
 
 /** The communicator of a set, NULL: it has none that is ready. */
 struct communicator *communicators_find(const struct communicators *all, uint32_t set);
 
 /**
- * Registers a slab with a communicator that is ready, unless it is registered there
- * already; until the communicator ends. NCCL must have ncclCommRegister().
+ * Registers memory with a communicator that is ready, unless it is registered there
+ * already; until the communicator ends. All ranks of it register alike, in one order. NCCL must have ncclCommRegister().
  * Errors: TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY.
  */
 TUTTI_MUST_USE tutti_status communicator_register(const struct communicators *all,
-        struct communicator *communicator, const struct gpu_slab *slab);
+        struct communicator *communicator, cu_pointer memory, size_t bytes);
 
 /**
  * Has what was called last on a communicator ended?

@@ -31,8 +31,15 @@ tutti_status gpu_connect_token(struct gpu *gpu, uint8_t token[OP_TOKEN_BYTES])
     return status;
 }
 
-tutti_status gpu_connect(struct gpu *gpu, const struct op_set *world,
-        const uint8_t token[OP_TOKEN_BYTES])
+int gpu_connect_tokens(const struct gpu *gpu, int ranks)
+{
+    const int each = gpu->config->gpu_nccl_ranks_per_id;
+
+    return gpu->nccl->comm_init_rank_scalable != NULL ? (ranks - 1) / each + 1 : 1;
+}
+
+tutti_status gpu_connect(
+        struct gpu *gpu, const struct op_set *world, const uint8_t *tokens, int count)
 {
     tutti_status status = begin(gpu);
 
@@ -40,7 +47,7 @@ tutti_status gpu_connect(struct gpu *gpu, const struct op_set *world,
         status = gpu_enter(gpu);
     }
     if (status == TUTTI_OK) {
-        status = communicators_meet(gpu->connected, world, token, false);
+        status = communicators_meet(gpu->connected, world, tokens, count, false);
         if (status != TUTTI_OK && status != TUTTI_AGAIN) {
             gpu_disconnect(gpu); /* at once: others wait for this rank */
         }

@@ -4,12 +4,29 @@
 #include "ops/device.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/script.h"
 
 static tutti_status device_look(
         void *state, const void *memory, size_t bytes, enum op_space *space)
 {
     return gpu_memory_look(state, memory, bytes, space);
+}
+
+static uint64_t device_spot(void *state, const struct op_set *set, const void *input,
+        size_t input_bytes, const void *output, size_t output_bytes)
+{
+    struct gpu *gpu = state;
+    const size_t bytes = size_max(input_bytes, output_bytes);
+
+    if (!gpu_registers(gpu, set) || bytes < SCRIPT_ALONE_BYTES) {
+        return 0;
+    }
+    return output_bytes == SIZE_MAX
+            ? 2 + (uint64_t)set->rank
+            : gpu_memory_spot(gpu, input_bytes > 0 ? input : NULL,
+                      output_bytes > 0 ? output : NULL);
 }
 
 static tutti_status device_record(
@@ -166,6 +183,7 @@ struct device gpu_device(struct gpu *gpu)
 {
     return (struct device){ .state = gpu,
         .look = device_look,
+        .spot = device_spot,
         .record = device_record,
         .follow = device_follow,
         .fence = device_fence,

@@ -13,6 +13,7 @@
  * ncclAlltoAll is of no use: that all parts are equal is something that no rank knows of the others.
  */
 #include "base/error.h"
+#include "base/mem.h"
 #include "ops/gpu/script.h"
 
 /* The layout of a segment in work. */
@@ -293,16 +294,28 @@ static void allgather_segment(struct exchange *x)
 
 /* ---------------------------------------------------- alltoall, gather, scatter */
 
-/* Where the parts that are sent lie. */
+static size_t parts_end(const struct exchange *x, const struct op_part *parts)
+{
+    size_t end = 0;
+
+    for (int m = 0; m < x->view->batch->set->size; m++) {
+        end = size_max(end, parts[m].offset + parts[m].bytes);
+    }
+    return end;
+}
+
+/*
+ * Where the parts that are sent lie. With registered memory, which is agreed on for no part
+ * here, in the slab, like those that come: that of these collectives is not registered.
+ */
 static struct script_place sent_from(const struct exchange *x, const struct op_run *run)
 {
-    const struct op_batch *batch = x->view->batch;
-    const struct op_part *last = &run->sends[batch->set->size - 1];
-    const size_t bytes = last->offset + last->bytes;
+    const bool is_in_place =
+            x->view->batch->collective == TUTTI_ALLTOALL && run->input == run->output;
+    const size_t bytes = parts_end(x, run->sends);
     struct script_place copy;
 
-    if (batch->collective != TUTTI_ALLTOALL || run->input != run->output ||
-            bytes == 0) {
+    if ((!is_in_place && !x->view->registers) || bytes == 0) {
         return script_at(run->input, 0);
     }
     copy = script_slab(x->script, bytes);
@@ -314,34 +327,61 @@ static struct script_place sent_from(const struct exchange *x, const struct op_r
     return copy;
 }
 
+static struct script_place received_at(
+        const struct exchange *x, const struct op_run *run)
+{
+    return x->view->registers ? script_slab(x->script, parts_end(x, run->recvs))
+                              : script_at(run->output, 0);
+}
+
+/* To and from another member. */
+static void swap_parts(const struct exchange *x, const struct op_run *run, int member,
+        struct script_place from, struct script_place to)
+{
+    const struct op_part *recv = &run->recvs[member];
+
+    script_call(x->script,
+            &(struct script_call){ .verb = SCRIPT_SEND,
+                    .peer = member,
+                    .input = from,
+                    .count = run->sends[member].bytes });
+    script_call(x->script,
+            &(struct script_call){ .verb = SCRIPT_RECV,
+                    .peer = member,
+                    .output = to,
+                    .count = recv->bytes });
+    if (to.in_slab) {
+        script_scatter(x->script, (char *)run->output + recv->offset, to, recv->bytes);
+    }
+}
+
+static void keep_part(const struct exchange *x, const struct op_run *run)
+{
+    const int rank = x->view->batch->set->rank;
+    const struct script_place from = script_at(run->input, run->sends[rank].offset);
+    const struct script_place to = script_at(run->output, run->recvs[rank].offset);
+
+    if (run->input != run->output && from.at != to.at) {
+        script_call(x->script,
+                &(struct script_call){ .verb = SCRIPT_COPY,
+                        .input = from,
+                        .output = to,
+                        .count = run->recvs[rank].bytes });
+    }
+}
+
 static void move_parts(const struct exchange *x, const struct op_run *run)
 {
     const struct op_set *set = x->view->batch->set;
     const struct script_place input = sent_from(x, run);
+    const struct script_place output = received_at(x, run);
 
     for (int m = 0; m < set->size; m++) {
-        const struct op_part *send = &run->sends[m];
-        const struct op_part *recv = &run->recvs[m];
-        const struct script_place from = script_behind(input, send->offset);
-        const struct script_place to = script_at(run->output, recv->offset);
-
         if (m != set->rank) {
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_SEND,
-                            .peer = m,
-                            .input = from,
-                            .count = send->bytes });
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_RECV,
-                            .peer = m,
-                            .output = to,
-                            .count = recv->bytes });
-        } else if (run->input != run->output && from.at != to.at) {
-            script_call(x->script,
-                    &(struct script_call){ .verb = SCRIPT_COPY,
-                            .input = from,
-                            .output = to,
-                            .count = recv->bytes });
+            swap_parts(x, run, m, script_behind(input, run->sends[m].offset),
+                    script_behind(output, run->recvs[m].offset));
+        } else {
+            keep_part(x, run);
         }
     }
 }

@@ -236,6 +236,12 @@ tutti_status gpu_open(const struct config *config, const struct log *log,
         error_note("gpu=off");
         return TUTTI_OK;
     }
+    if (config->gpu_nccl_max_ctas > 0 &&
+            config->gpu_nccl_min_ctas > config->gpu_nccl_max_ctas) {
+        return error_set(TUTTI_ERR_CONFIG,
+                "gpu_nccl_min_ctas=%d is more than gpu_nccl_max_ctas=%d",
+                config->gpu_nccl_min_ctas, config->gpu_nccl_max_ctas);
+    }
     gpu = gpu_new(config, log, seat);
     if (gpu == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to open a GPU");

@@ -204,6 +204,7 @@ struct gpu_slab {
     cu_pointer memory; /* 256-byte aligned                                     */
     size_t bytes; /* at least what was asked for                            */
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+    bool in_turn; /* of gpu_slab_take_turn()                               */
     struct device_event *last_use; /* NULL: none that is not over; has a reference  */
     struct gpu_slab *next; /* among the spare ones, or all                          */
     struct gpu_slab *next_of_all;
@@ -220,6 +221,11 @@ struct gpu_slab {
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
 /** The same, and nothing has to wait for it. */
 struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes);
+/**
+ * The same of slabs of their own, which are used in turn: which one it is follows from the sizes
+ * asked for before, not from what has passed by now, so ranks that ask alike get like ones.
+ */
+struct gpu_slab *gpu_slab_take_turn(struct gpu *gpu, size_t bytes, cu_stream stream);
 /** Gives it back; it is in use until the event has passed (a reference is added). */
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event);
 /** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
@@ -233,7 +239,18 @@ struct gpu_stretch {
     cu_pointer base;
     size_t bytes;
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+    size_t number; /* of those before it                                    */
 };
+/** The stretch at an address; false: there is none that can be registered. */
+bool gpu_memory_stretch(
+        struct gpu *gpu, cu_pointer address, struct gpu_stretch *stretch);
+/** See device.spot(); NULL: not used. */
+uint64_t gpu_memory_spot(struct gpu *gpu, const void *input, const void *output);
+/**
+ * True where NCCL's collectives of a set get memory that is registered with it: slabs, and
+ * tensors of the arena at spots that all ranks agree on. Equal on all ranks.
+ */
+bool gpu_registers(const struct gpu *gpu, const struct op_set *set);
 /* For device.c; as the slots of struct device. */
 tutti_status gpu_memory_look(
         struct gpu *gpu, const void *memory, size_t bytes, enum op_space *space);

@@ -3,6 +3,7 @@
  * us that it was freed, and the next that lies there may be of another kind.
  */
 #include "base/error.h"
+#include "base/map.h"
 #include "ops/gpu/memory.h"
 
 /** What the driver knows of an address. */
@@ -39,6 +40,42 @@ static enum ours look_at_own(struct gpu *gpu, cu_pointer address, size_t bytes)
     }
     (void)pthread_mutex_unlock(&gpu->memory->lock);
     return ours;
+}
+
+bool gpu_memory_stretch(
+        struct gpu *gpu, cu_pointer address, struct gpu_stretch *stretch)
+{
+    const struct stretch *found;
+
+    (void)pthread_mutex_lock(&gpu->memory->lock);
+    found = memory_find_locked(gpu->memory, address);
+    if (found != NULL) {
+        *stretch = found->facts;
+    }
+    (void)pthread_mutex_unlock(&gpu->memory->lock);
+    return found != NULL && stretch->of_nccl;
+}
+
+/* Adds where an address lies, of a stretch that can be registered; *has is set if it does. */
+static uint64_t add_spot(struct gpu *gpu, const void *memory, uint64_t spot, bool *has)
+{
+    struct gpu_stretch stretch = { .base = 0 };
+    const bool is_there =
+            memory != NULL && gpu_memory_stretch(gpu, memory_pointer(memory), &stretch);
+
+    *has = *has || is_there;
+    spot = hash_u64(spot, is_there ? stretch.number + 1 : 0);
+    spot = hash_u64(spot, stretch.bytes);
+    return hash_u64(spot, is_there ? memory_pointer(memory) - stretch.base : 0);
+}
+
+uint64_t gpu_memory_spot(struct gpu *gpu, const void *input, const void *output)
+{
+    bool has = false;
+    uint64_t spot = add_spot(gpu, input, 0, &has);
+
+    spot = add_spot(gpu, output, spot, &has);
+    return has ? spot | 2 : 0;
 }
 
 static tutti_status refuse_short(

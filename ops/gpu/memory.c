@@ -71,11 +71,13 @@ bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes)
 static void append_locked(struct gpu_memory *memory, struct stretch *stretch)
 {
     struct stretch **end = &memory->stretches;
+    size_t number = 0;
 
-    while (*end != NULL) {
-        end = &(*end)->next;
+    for (; *end != NULL; end = &(*end)->next) {
+        number++;
     }
     *end = stretch;
+    stretch->facts.number = number;
     memory->total += stretch->facts.bytes;
 }
 

@@ -3,6 +3,14 @@
  */
 #include "ops/gpu/memory.h"
 
+bool gpu_registers(const struct gpu *gpu, const struct op_set *set)
+{
+    return gpu->config->gpu_register && set->index == TUTTI_WORLD && gpu->has_kernels &&
+            gpu->nccl != NULL && gpu->nccl->comm_register != NULL &&
+            gpu->nccl->comm_deregister != NULL && gpu->nccl->mem_alloc != NULL &&
+            gpu->nccl->mem_free != NULL;
+}
+
 tutti_status memory_grab(struct gpu *gpu, size_t bytes, struct gpu_stretch *stretch)
 {
     const struct nccl_api *nccl = gpu->nccl;

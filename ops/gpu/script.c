@@ -25,12 +25,20 @@ size_t script_align(size_t end)
     return size_align(end, SCRIPT_ALIGNMENT);
 }
 
+/* True where not all ranks can give NCCL a large run as it lies, or all of them one in the slab. */
+static bool differs(const struct script_view *view, size_t run)
+{
+    return view->batch->runs[run].spot == OP_SPOT_MIXED ||
+            (view->batch->collective == TUTTI_REDUCE && view->form->before != 1.0);
+}
+
 struct script_segment script_next(const struct script_view *view, size_t first,
         size_t (*bytes)(const struct script_view *view, size_t run))
 {
     struct script_segment segment = { .first = first, .end = first + 1 };
 
     if (!view->kernels || bytes(view, first) >= SCRIPT_ALONE_BYTES) {
+        segment.packs = view->registers && differs(view, first);
         return segment;
     }
     segment.packs = view->registers;

@@ -86,9 +86,9 @@ struct script_view {
     const struct op_batch *batch; /* borrowed */
     const struct gpu_form *form; /* borrowed */
     bool kernels; /* there are kernels that pack; equal on all ranks      */
-    bool registers; /* slabs are registered with NCCL, which wants that what one rank
-                       gives it registered all do, at one offset: what is packed then
-                       follows from sizes alone; equal on all ranks             */
+    bool registers; /* slabs and the arena are registered with NCCL, which wants that what
+                       one rank gives it registered all do, at one offset: what is packed
+                       then follows from sizes and op_run.spot; equal on all ranks  */
 
     /* True when bytes behind a tensor belong to nobody, so that NCCL may write there. */
     bool (*is_padding)(void *user, uint64_t address, size_t bytes);

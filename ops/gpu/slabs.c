@@ -28,7 +28,7 @@ static struct gpu_slab **find_idle(
 
     *pending = NULL;
     for (; *at != NULL; at = &(*at)->next) {
-        if ((*at)->bytes < bytes) {
+        if ((*at)->in_turn || (*at)->bytes < bytes) {
             continue;
         }
         if (is_over(gpu, *at)) {
@@ -41,12 +41,12 @@ static struct gpu_slab **find_idle(
     return NULL;
 }
 
-static int count_large(const struct gpu *gpu, size_t bytes)
+static int count_large(const struct gpu *gpu, size_t bytes, bool in_turn)
 {
     int count = 0;
 
     for (const struct gpu_slab *s = gpu->memory->all; s != NULL; s = s->next_of_all) {
-        count += s->bytes >= bytes ? 1 : 0;
+        count += s->in_turn == in_turn && s->bytes >= bytes ? 1 : 0;
     }
     return count;
 }
@@ -96,6 +96,21 @@ struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes)
     return idle != NULL ? unlink_slab(idle) : make(gpu, bytes);
 }
 
+/* The stream waits for the last use. */
+static struct gpu_slab *take_behind(
+        struct gpu *gpu, struct gpu_slab **at, cu_stream stream)
+{
+    struct gpu_slab *slab;
+
+    if (!is_over(gpu, *at) && gpu_follow(gpu, stream, (*at)->last_use) != TUTTI_OK) {
+        return NULL;
+    }
+    slab = unlink_slab(at);
+    gpu_event_release(gpu, slab->last_use);
+    slab->last_use = NULL;
+    return slab;
+}
+
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream)
 {
     struct gpu_slab **pending = NULL;
@@ -105,17 +120,28 @@ struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream)
     if (idle != NULL) {
         return unlink_slab(idle);
     }
-    if (pending == NULL || count_large(gpu, bytes) < SLABS_USUAL) {
+    if (pending == NULL || count_large(gpu, bytes, false) < SLABS_USUAL) {
         slab = make(gpu, bytes);
     }
-    if (slab != NULL || pending == NULL ||
-            gpu_follow(gpu, stream, (*pending)->last_use) != TUTTI_OK) {
-        return slab;
+    return slab == NULL && pending != NULL ? take_behind(gpu, pending, stream) : slab;
+}
+
+struct gpu_slab *gpu_slab_take_turn(struct gpu *gpu, size_t bytes, cu_stream stream)
+{
+    struct gpu_slab **at = &gpu->memory->spare;
+    struct gpu_slab *made;
+
+    if (count_large(gpu, bytes, true) < SLABS_USUAL) {
+        made = make(gpu, bytes);
+        if (made != NULL) {
+            made->in_turn = true;
+        }
+        return made;
     }
-    slab = unlink_slab(pending);
-    gpu_event_release(gpu, slab->last_use);
-    slab->last_use = NULL;
-    return slab;
+    while (*at != NULL && (!(*at)->in_turn || (*at)->bytes < bytes)) {
+        at = &(*at)->next;
+    }
+    return *at != NULL ? take_behind(gpu, at, stream) : NULL;
 }
 
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event)

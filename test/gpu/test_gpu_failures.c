@@ -378,6 +378,28 @@ static void run_no_meeting(struct ends_rank *r)
     ends_free(r, memory);
 }
 
+/* What the parameters say of communicators. */
+static void run_settings(struct ends_rank *r)
+{
+    const struct gpusim_nccl_live live = gpusim_nccl_live();
+
+    ends_whole_sum(r, "x");
+    CHECK(gpusim_calls("ncclGetUniqueId") == 2);
+    CHECK(gpusim_calls("ncclCommInitRankScalable") == r->size);
+    CHECK(live.min_ctas == 2 && live.max_ctas == 8 && live.traffic_class == 5);
+}
+
+static void run_no_network(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request = submit(r, "x", memory);
+
+    expect_failed(r, &request,
+            "cannot make a communicator (over the network that gpu_nccl_net names)");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
 /* ------------------------------------------------------------------------ stalls */
 
 /* A rank is late: the others are told who, of what, and it goes on. */
@@ -684,6 +706,12 @@ const struct ends_case cases_failures[] = {
     { "held_threads", run_held_threads, "", FAILED, false },
     { "held_left", run_held_left, "", FAILED, false },
     { "no_meeting", run_no_meeting, "gpu_connect=use gpu_timeout_s=1000", FAILED,
+            false },
+    { "settings", run_settings,
+            "gpu_nccl_min_ctas=2 gpu_nccl_max_ctas=8 gpu_nccl_traffic_class=5 "
+            "gpu_nccl_net=Socket gpu_nccl_ranks_per_id=2",
+            TUTTI_OK, false },
+    { "no_network", run_no_network, "gpu_connect=use gpu_nccl_net=none", FAILED,
             false },
     { "late", run_late, "stall_warning_s=1000", TUTTI_OK, false },
     { "left_out", run_left_out, "stall_warning_s=1000 stall_fail_s=86400", FAILED,

@@ -274,3 +274,17 @@ UNIT_TEST(test_kernels_that_cannot_be_had_are_said_once)
     assert_error_has("no file with kernels");
     rig_fini(&rig);
 }
+
+UNIT_TEST(test_more_thread_blocks_at_least_than_at_most_are_refused)
+{
+    struct rig rig;
+    struct gpu *gpu = NULL;
+
+    rig_init(&rig);
+    rig_set(&rig, "gpu_nccl_min_ctas", "8");
+    rig_set(&rig, "gpu_nccl_max_ctas", "4");
+    assert_int_equal(
+            gpu_open(&rig.config, &rig.log, &rig.seat, &gpu), TUTTI_ERR_CONFIG);
+    assert_error_has("gpu_nccl_min_ctas=8 is more than gpu_nccl_max_ctas=4");
+    rig_fini(&rig);
+}

@@ -9,10 +9,12 @@
 #include <time.h>
 
 #include "test/gpu/ends.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {
     COUNT = 300,
     LAYERS = 5,
+    LARGE = 2 << 20, /* alone in its batch: SCRIPT_ALONE_BYTES */
     STEPS = 12,
     WARM = 7 /* of them, until a step is like any other */
 };
@@ -444,6 +446,90 @@ static void run_even_cost(struct ends_rank *r)
     trainer_end(r, &trainer);
 }
 
+/* ------------------------------------------------------------------------- registered */
+
+/* A sum that is seen on the host; true if it was packed. */
+static bool sum_at(struct ends_rank *r, const char *name, float *tensor, float *pinned)
+{
+    const uint64_t packed = stats_of(r).device_packed;
+    tutti_request request;
+
+    ends_fill(r, tensor, (float)(r->rank + 1), LARGE, r->stream);
+    request = ends_sum(r, name, tensor, tensor, LARGE, r->stream);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_take(r, pinned, tensor, LARGE, r->stream);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_expect(r, pinned, ends_total(r), LARGE);
+    return stats_of(r).device_packed != packed;
+}
+
+/* An alltoall and a scaled reduce, of which ranks give registered memory, or not. */
+static void run_apart(struct ends_rank *r, float *tensor, float *other, float *pinned)
+{
+    tutti_options options = ends_on(r->stream);
+    tutti_request requests[2];
+
+    ends_fill(r, tensor, (float)(r->rank + 1), LARGE, r->stream);
+    CHECK(tutti_alltoall_async(r->t, "all", tensor, other, r->size, 1, NULL, NULL,
+                  TUTTI_FLOAT32, &options, &requests[0]) == TUTTI_OK);
+    CHECK(tutti_wait_stream(r->t, &requests[0], r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_take(r, pinned, other, r->size, r->stream);
+    options.prescale = 2;
+    CHECK(tutti_reduce_async(r->t, "reduce", tensor, tensor, LARGE, TUTTI_FLOAT32,
+                  TUTTI_SUM, 1, &options, &requests[1]) == TUTTI_OK);
+    CHECK(tutti_wait_stream(r->t, &requests[1], r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_take(r, pinned + r->size, tensor, r->size, r->stream);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    for (int i = 0; i < r->size; i++) {
+        ends_expect(r, pinned + i, (float)(i + 1), 1);
+    }
+    ends_expect(r, pinned + r->size,
+            r->rank == 1 ? 2 * ends_total(r) : (float)(r->rank + 1), r->size);
+}
+
+/*
+ * Large tensors of tutti_alloc() are registered as they lie, if they lie alike on all ranks;
+ * what NCCL must not be given so is found by the simulated one.
+ */
+static void run_arena(struct ends_rank *r)
+{
+    float *pinned = ends_pinned(r, LARGE);
+    float *own = ends_alloc(r, LARGE);
+    void *pieces[2];
+    float *first;
+    float *second;
+    float *moved;
+
+    for (int i = 0; i < 2; i++) {
+        CHECK(tutti_alloc(r->t, LARGE * sizeof(float), TUTTI_DEVICE, &pieces[i]) ==
+                TUTTI_OK);
+    }
+    first = pieces[0];
+    second = pieces[1];
+    moved = r->rank == 1 ? second : first;
+    CHECK(!sum_at(r, "own", own, pinned));
+    CHECK(gpusim_nccl_live().registered_calls == 0);
+    ends_meet(r);
+    for (int i = 0; i < 4; i++) {
+        CHECK(!sum_at(r, "first", first, pinned));
+        CHECK(!sum_at(r, "second", second, pinned));
+    }
+    ends_meet(r);
+    CHECK(gpusim_nccl_live().registered_calls == (size_t)(8 * r->size));
+    for (int i = 0; i < 3; i++) {
+        CHECK(sum_at(r, "apart", moved, pinned));
+        CHECK(sum_at(r, "first", moved, pinned)); /* it had a number */
+    }
+    CHECK(sum_at(r, "first", first, pinned));
+    CHECK(!sum_at(r, "second", second, pinned));
+    run_apart(r, own, second, pinned);
+    run_apart(r, r->rank == 1 ? own : first, second, pinned);
+    run_apart(r, first, r->rank == 1 ? own : second, pinned);
+    CHECK(tutti_free(r->t, first) == TUTTI_OK && tutti_free(r->t, second) == TUTTI_OK);
+    ends_free(r, own);
+    ends_unpin(r, pinned);
+}
+
 /* ------------------------------------------------------------------------------ main */
 
 const struct ends_case cases_streams[] = {
@@ -458,5 +544,6 @@ const struct ends_case cases_streams[] = {
     { .name = "free_at_once", .body = run_free_at_once, .parameters = "" },
     { .name = "ahead", .body = run_ahead, .parameters = "" },
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
+    { .name = "arena", .body = run_arena, .parameters = "gpu_register=true" },
     { .name = NULL },
 };

@@ -23,6 +23,7 @@ const char *check_name(enum check check)
         [CHECK_STALL] = "stall report",
         [CHECK_BOUNDS] = "bounds",
         [CHECK_INJECTION] = "injection",
+        [CHECK_SPOTS] = "spots",
         [CHECK_OPERANDS] = "operands",
         [CHECK_ORDER] = "launch order" };
 

@@ -258,7 +258,7 @@ static void check_log(
     if ((entry->item >= 0 && first->item != entry->item) ||
             first->status != entry->status || first->collective != entry->collective ||
             first->count != entry->count || first->dtype != entry->dtype ||
-            first->last != entry->last) {
+            first->last != entry->last || first->mixed != entry->mixed) {
         world_fail(world, CHECK_LOG,
                 "entry %d of set %d: item %d (%s) %s, last %d elsewhere; item %d (%s) "
                 "%s, last %d at member %d",
@@ -345,6 +345,20 @@ static void check_operands(struct world *world, const struct sim_member *member,
     world->operands++;
 }
 
+/* Who is told nothing of spots may rely on that all members have the same. */
+static void check_spots(
+        struct world *world, const struct slot *slot, const struct outcome *outcome)
+{
+    const struct sim_call *call = call_of(world, slot->item);
+
+    if (!outcome->mixed && outcome->joined == NULL &&
+            call->deviation == DEVIATION_NONE && !call->stray &&
+            !scenario_has_one_spot(world->scenario, slot->item)) {
+        world_fail(world, CHECK_SPOTS, "\"%s\" (item %d) lies at different spots",
+                text_of(world, slot->item), slot->item);
+    }
+}
+
 /* The member that joined last, if all have joined now; else -1. */
 static int last_of(const struct outcome *outcome)
 {
@@ -365,6 +379,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         .count = status == TUTTI_OK ? slot->request.meta.count : 0,
         .dtype = status == TUTTI_OK ? slot->request.meta.dtype : TUTTI_FLOAT32,
         .last = last_of(outcome),
+        .mixed = outcome->mixed,
         .status = status,
         .log_message = outcome->log_message,
         .batch = batch };
@@ -381,6 +396,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         check_text(world, slot, outcome->error);
     } else {
         check_absent(world, slot, outcome->joined);
+        check_spots(world, slot, outcome);
         if (!world->fates[slot->item].agreed) {
             world->fates[slot->item].agreed = true;
             check_agreement(world, slot);
@@ -400,6 +416,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         .count = meta_of(member, outcome)->count,
         .dtype = meta_of(member, outcome)->dtype,
         .last = last_of(outcome),
+        .mixed = meta_of(member, outcome)->spot == META_SPOT_MIXED,
         .log_message = outcome->log_message,
         .batch = batch };
 

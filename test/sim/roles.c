@@ -36,6 +36,31 @@ bool scenario_has_board(const struct scenario *scenario, int set, int member)
     return (int)(hash_u64(scenario->seed, node) % 100) < s->boards;
 }
 
+uint64_t scenario_spot(const struct scenario *scenario, int item, int member)
+{
+    const uint64_t chance = hash_u64(scenario->seed, (uint64_t)item) % 8;
+    const int name = scenario->items[item].name;
+
+    if (name % 2 == 0 || chance == 0) {
+        return META_SPOT_NONE;
+    }
+    return chance == 1 ? 2 + scenario_operand(scenario, item, member) % 2
+                       : 2 + chance / 4;
+}
+
+bool scenario_has_one_spot(const struct scenario *scenario, int item)
+{
+    const int size =
+            scenario->sets[scenario_call(scenario, &scenario->items[item])->set].size;
+
+    for (int m = 1; m < size; m++) {
+        if (scenario_spot(scenario, item, m) != scenario_spot(scenario, item, 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 uint64_t scenario_operand(const struct scenario *scenario, int item, int member)
 {
     return hash_u64(scenario->seed, (uint64_t)item << 32 | (uint32_t)member);

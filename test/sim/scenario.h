@@ -190,6 +190,10 @@ struct meta scenario_meta(const struct scenario *scenario, const struct sim_item
 bool scenario_has_board(const struct scenario *scenario, int set, int member);
 /** What a member gives to the reduction of an item. */
 uint64_t scenario_operand(const struct scenario *scenario, int item, int member);
+/** Where a member's tensor of an item lies. */
+uint64_t scenario_spot(const struct scenario *scenario, int item, int member);
+/** True when the tensors of all members lie at one spot. */
+bool scenario_has_one_spot(const struct scenario *scenario, int item);
 /** True when operands may travel with announcements: all talk to the coordinator, by messages. */
 bool scenario_has_operands(const struct sim_set *set);
 /** Numbers that a member's request has room for. */

@@ -217,6 +217,7 @@ static void submit_item(
         .cookie = slot };
     scenario_row_counts(s, it, slot->member, &slot->request.meta, slot->numbers);
     slot->operand = scenario_operand(s, item, slot->member);
+    slot->request.meta.spot = scenario_spot(s, item, slot->member);
     world->ranks[member->rank].pending++;
     world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;
     world_log(world, "rank %d submits %s \"%s\" in set %d, item %d", member->rank,

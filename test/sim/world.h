@@ -30,6 +30,7 @@ enum check {
     CHECK_STALL, /* a stall report is wrong or missing                        */
     CHECK_BOUNDS, /* tables are not as small as they should be                 */
     CHECK_INJECTION, /* a repeated message went unnoticed                         */
+    CHECK_SPOTS, /* ranks are not told the same of them, or of different ones nothing */
     CHECK_OPERANDS, /* what came with announcements is not what was sent */
     CHECK_ORDER, /* device batches are launched in different orders, or too early */
     CHECK_COUNT
@@ -99,6 +100,7 @@ struct log_entry {
     int64_t count;
     tutti_dtype dtype;
     int last; /* of a join                                                */
+    bool mixed; /* members' spots                                        */
     tutti_status status;
     uint64_t log_message;
     size_t batch;

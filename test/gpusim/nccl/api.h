@@ -9,6 +9,10 @@
 /* The version that this library stands for, as ncclGetVersion says it (version.c). */
 extern const int api_version;
 
+struct gpusim_nccl_live;
+
+/* Fills in what the config that was given last says. */
+void api_get_config(struct gpusim_nccl_live *live);
 /* Counts a call by a rank (-1: of no communicator); an error if a fault wants one. */
 nccl_result api_begin(const char *function, int rank);
 /* The rank of a handle, -1 if it is none. */

@@ -1,6 +1,7 @@
 /*
  * The exported functions: the library, communicators, groups.
  */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/end.h"
 #include "test/gpusim/nccl/faults.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/job.h"
 
 enum {
@@ -105,29 +107,74 @@ static int config_blocks(const struct nccl_config *config, bool otherwise)
     return config->blocking == 0 || config->blocking == 1 ? config->blocking : -1;
 }
 
+/* Of the config that was given last. */
+static _Atomic int min_ctas, max_ctas, traffic_class;
+
+/* False for what the real one refuses: a network that is not there. */
+static bool note_config(const struct nccl_config *config)
+{
+    if (config == NULL || config->size < sizeof *config) {
+        return true;
+    }
+    atomic_store(&min_ctas, config->min_ctas);
+    atomic_store(&max_ctas, config->max_ctas);
+    atomic_store(&traffic_class, config->traffic_class);
+    return config->net_name == NULL || strcmp(config->net_name, "Socket") == 0;
+}
+
+void api_get_config(struct gpusim_nccl_live *live)
+{
+    live->min_ctas = atomic_load(&min_ctas);
+    live->max_ctas = atomic_load(&max_ctas);
+    live->traffic_class = atomic_load(&traffic_class);
+}
+
 static bool is_unnamed(const struct nccl_config *config)
 {
     return config != NULL &&
             (config->size < sizeof *config || config->comm_name == NULL);
 }
 
-static nccl_result init_rank(
-        nccl_comm *comm, int size, const struct nccl_id *id, int rank, int blocks)
+/* What all ranks must have been given alike; 0: one behind the first is no id. */
+static uint64_t hash_ids(const struct nccl_id *ids, int count)
+{
+    uint64_t hash = 1;
+
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && !segment_is_id((const unsigned char *)ids[i].bytes)) {
+            return 0;
+        }
+        for (size_t b = 0; b < sizeof ids[i].bytes; b++) {
+            hash = (hash ^ (unsigned char)ids[i].bytes[b]) * UINT64_C(0x100000001b3);
+        }
+    }
+    return hash;
+}
+
+/* Ranks meet by the first of several ids. */
+static nccl_result init_rank(nccl_comm *comm, int size, const struct nccl_id *ids,
+        int id_count, int rank, int blocks)
 {
     nccl_result result;
     unsigned char bytes[SEGMENT_ID_BYTES];
 
     if (comm == NULL || size < 1 || size > SEGMENT_RANKS_MAX || rank < 0 ||
-            rank >= size || blocks < 0) {
+            rank >= size || blocks < 0 || id_count < 1 || id_count > size ||
+            hash_ids(ids, id_count) == 0) {
         return comm_error(NULL, NCCL_INVALID_ARGUMENT,
-                "ncclCommInitRank: rank %d of %d, or the config", rank, size);
+                "ncclCommInitRank: rank %d of %d, the config, or one of %d ids", rank,
+                size, id_count);
     }
     if (gpusim_current_device() < 0) {
         return comm_error(
                 NULL, NCCL_UNHANDLED_CUDA_ERROR, "there is no current context");
     }
     *comm = comm_create(rank, size, blocks == 1);
-    memcpy(bytes, id->bytes, sizeof bytes);
+    (*comm)->ids = hash_ids(ids, id_count);
+    memcpy(bytes, ids->bytes, sizeof bytes);
+    for (int i = 1; i < id_count; i++) {
+        segment_id_release((const unsigned char *)ids[i].bytes);
+    }
     result = job_submit(arrive_by_id(*comm, bytes, comm));
     return result;
 }
@@ -137,9 +184,25 @@ nccl_result ncclCommInitRank(nccl_comm *comm, int size, struct nccl_id id, int r
     nccl_result result = api_begin("ncclCommInitRank", rank);
 
     if (result == NCCL_SUCCESS) {
-        result = init_rank(comm, size, &id, rank, 1);
+        result = init_rank(comm, size, &id, 1, rank, 1);
     }
     return api_failed(result);
+}
+
+static nccl_result init_config(nccl_comm *comm, int size, const struct nccl_id *ids,
+        int id_count, int rank, const struct nccl_config *config)
+{
+    nccl_result result;
+
+    if (!note_config(config)) {
+        return comm_error(NULL, NCCL_INVALID_USAGE, "there is no network \"%s\"",
+                config->net_name);
+    }
+    result = init_rank(comm, size, ids, id_count, rank, config_blocks(config, true));
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
+        (*comm)->is_unnamed = is_unnamed(config);
+    }
+    return result;
 }
 
 nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
@@ -148,10 +211,18 @@ nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
     nccl_result result = api_begin("ncclCommInitRankConfig", rank);
 
     if (result == NCCL_SUCCESS) {
-        result = init_rank(comm, size, &id, rank, config_blocks(config, true));
+        result = init_config(comm, size, &id, 1, rank, config);
     }
-    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
-        (*comm)->is_unnamed = is_unnamed(config);
+    return api_failed(result);
+}
+
+nccl_result ncclCommInitRankScalable(nccl_comm *comm, int size, int rank, int count,
+        struct nccl_id *ids, struct nccl_config *config)
+{
+    nccl_result result = api_begin("ncclCommInitRankScalable", rank);
+
+    if (result == NCCL_SUCCESS) {
+        result = init_config(comm, size, ids, count, rank, config);
     }
     return api_failed(result);
 }
@@ -166,7 +237,7 @@ static nccl_result divide(struct division *division, const struct nccl_config *c
     bool has_child = division->colour != NCCL_NO_COLOUR;
     cu_context before;
 
-    if (division->slot == NULL || blocks < 0) {
+    if (division->slot == NULL || blocks < 0 || !note_config(config)) {
         return comm_error(parent, NCCL_INVALID_ARGUMENT, "ncclCommSplit: argument");
     }
     if (comm_flying(parent) != 0) {

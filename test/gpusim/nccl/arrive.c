@@ -70,6 +70,7 @@ static void tell_who(nccl_comm comm)
     (void)pthread_once(&host.once, find_host);
     here->pid = getpid();
     here->ranks = comm->ranks;
+    here->ids = comm->ids;
     here->host = host.hash;
     (void)snprintf(here->bus, sizeof here->bus, "%s", bus == NULL ? "" : bus);
     segment_advance(&comm->segment, SEGMENT_TOLD);
@@ -126,6 +127,11 @@ static nccl_result check_ranks(nccl_comm comm)
                     "here are %d ranks, for rank %d there are %lld", comm->ranks, rank,
                     (long long)there->ranks);
             return comm_misuse(comm, "ncclCommInitRank", text, NCCL_INVALID_USAGE);
+        }
+        if (there->ids != here->ids) {
+            (void)snprintf(text, sizeof text, "rank %d was given other ids", rank);
+            return comm_misuse(
+                    comm, "ncclCommInitRankScalable", text, NCCL_INVALID_USAGE);
         }
         if (rank != comm->rank && there->host == here->host &&
                 strcmp(there->bus, here->bus) == 0) {

@@ -131,7 +131,7 @@ static void facts_text(const struct segment_facts *facts, char *text, size_t cap
 {
     (void)snprintf(text, capacity,
             "%s #%llu of %llu x %s, reduction %d, root %d, %u of %u in its group, "
-            "at element %llu; registered at %llu and %llu (from 1; 0: not registered)",
+            "at element %llu; registered at %llx and %llx",
             function_name((enum function)facts->function),
             (unsigned long long)facts->sequence, (unsigned long long)facts->count,
             reduce_type_name(facts->type), facts->reduction, facts->root,

@@ -38,6 +38,7 @@ struct comm_memory {
     struct comm_memory *next;
     uint64_t start;
     size_t bytes;
+    uint64_t number; /* of registrations before it */
 };
 
 struct nccl_comm_object {
@@ -47,6 +48,7 @@ struct nccl_comm_object {
     int ranks;
     int device; /* of the context                                   */
     bool blocking;
+    uint64_t ids; /* hash of those that it was made by               */
     bool is_unnamed; /* its config has no name                           */
     struct segment segment; /* closed only when nobody is inside                */
     cu_context context; /* current when it was made                         */

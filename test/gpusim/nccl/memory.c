@@ -128,6 +128,7 @@ static nccl_result check(nccl_comm comm, const char *function, void *memory,
 static void add(nccl_comm comm, struct comm_memory *record)
 {
     (void)pthread_mutex_lock(&comm->lock);
+    record->number = comm->memory == NULL ? 0 : comm->memory->number + 1;
     record->next = comm->memory;
     comm->memory = record;
     (void)pthread_mutex_unlock(&comm->lock);
@@ -195,7 +196,7 @@ nccl_result ncclCommDeregister(const nccl_comm comm, void *handle)
 
 /* ---- for tests ---- */
 
-/* 0: not registered; else 1 and the offset in what is. */
+/* 0: not registered; else the offset in what is + 1, and << 40 which registration that is. */
 static uint64_t place_of(nccl_comm comm, uint64_t start, size_t bytes)
 {
     const struct comm_memory *record;
@@ -207,7 +208,7 @@ static uint64_t place_of(nccl_comm comm, uint64_t start, size_t bytes)
             break;
         }
     }
-    place = record == NULL ? 0 : 1 + start - record->start;
+    place = record == NULL ? 0 : 1 + start - record->start + (record->number << 40);
     (void)pthread_mutex_unlock(&comm->lock);
     return place;
 }
@@ -235,7 +236,10 @@ static void note_places(struct call *call, uint64_t input, uint64_t output)
         call->output_place = output;
         break;
     case FUNCTION_SEND:
+        call->input_place = input != 0;
+        break;
     case FUNCTION_RECV:
+        call->output_place = output != 0;
         break;
     }
 }
@@ -270,6 +274,7 @@ struct gpusim_nccl_live gpusim_nccl_live(void)
             allocation = allocation->next) {
         live.allocations++;
     }
+    api_get_config(&live);
     live.registered_calls = memories.registered_calls;
     (void)pthread_mutex_unlock(&memories.lock);
     return live;

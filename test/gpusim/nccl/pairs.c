@@ -38,6 +38,8 @@ static bool send_some(struct launch *launch, struct transfer *transfer)
         pair->pieces[written % SEGMENT_PAIR_DEPTH].bytes = transfer->bytes;
         pair->pieces[written % SEGMENT_PAIR_DEPTH].length = length;
         pair->pieces[written % SEGMENT_PAIR_DEPTH].type = transfer->call->type;
+        pair->pieces[written % SEGMENT_PAIR_DEPTH].registered =
+                transfer->call->input_place != 0;
         transfer->moved += length;
         transfer->pieces++;
         atomic_store(&pair->written, ++written);
@@ -73,6 +75,12 @@ static bool receive_some(struct launch *launch, struct transfer *transfer)
                     reduce_type_name(transfer->call->type), from,
                     (unsigned long long)pair->pieces[place].bytes,
                     reduce_type_name((nccl_dtype)pair->pieces[place].type));
+        }
+        if (pair->pieces[place].registered != (transfer->call->output_place != 0)) {
+            comm_report_fatal("MISMATCH in communicator %04llx: of a message from rank "
+                              "%d to rank "
+                              "%d only one side is registered memory",
+                    (unsigned long long)launch->comm->number, from, segment->rank);
         }
         gpusim_copy_in(transfer->call->output + transfer->moved,
                 segment_piece(segment, from, segment->rank, read),

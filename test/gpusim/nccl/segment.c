@@ -115,6 +115,13 @@ static uint64_t nonce_behind(int fd)
     return pread(fd, &nonce, sizeof nonce, 0) == (ssize_t)sizeof nonce ? nonce : 0;
 }
 
+bool segment_is_id(const unsigned char *bytes)
+{
+    const struct id id = id_read(bytes);
+
+    return memcmp(id.magic, MAGIC, sizeof id.magic) == 0;
+}
+
 /* A descriptor of the memory of an id, or -errno. */
 static int id_open(const struct id *id)
 {

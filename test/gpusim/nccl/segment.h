@@ -64,6 +64,7 @@ struct segment_rank {
     _Atomic uint32_t bell;
     int64_t pid; /* from TOLD on, as the following                 */
     int64_t ranks; /* as many as it believes to be there             */
+    uint64_t ids; /* hash of the ids by which it comes              */
     uint64_t host; /* hash of the host's name, or of NCCL_HOSTID     */
     char bus[32]; /* PCI id of its device                           */
     _Atomic uint32_t aborts; /* 1: it has come to ncclCommAbort               */
@@ -82,6 +83,7 @@ struct segment_pair {
         uint64_t bytes; /* of the whole message            */
         uint64_t length; /* of this piece                   */
         int64_t type; /* of the message                  */
+        bool registered; /* its memory                   */
     } pieces[SEGMENT_PAIR_DEPTH];
 };
 
@@ -105,6 +107,9 @@ void segment_id_make(unsigned char *bytes);
  */
 int segment_open(
         struct segment *segment, const unsigned char *bytes, int rank, int ranks);
+
+/* True for bytes of segment_id_make(). */
+bool segment_is_id(const unsigned char *bytes);
 
 /* The id's maker lets go of it: all ranks have opened it. Does nothing elsewhere. */
 void segment_id_release(const unsigned char *bytes);

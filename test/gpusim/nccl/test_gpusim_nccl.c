@@ -326,6 +326,17 @@ static void register_apart(struct rank *r)
     synchronize(r);
 }
 
+/* Each rank gives memory that is registered, but not what the other has registered with it. */
+static void register_crossed(struct rank *r)
+{
+    void *first = registered(r, BYTES);
+    void *second = registered(r, BYTES);
+    void *memory = r->rank == 0 ? first : second;
+
+    NEED(sum(r, memory, memory) == NCCL_SUCCESS);
+    synchronize(r);
+}
+
 static void leave_registered(struct rank *r)
 {
     (void)registered(r, BYTES);
@@ -336,6 +347,20 @@ static void free_registered(struct rank *r)
 {
     NEED(ncclMemFree(registered(r, BYTES)) == NCCL_SUCCESS);
     meet();
+}
+
+/* All ranks give the same ids; the second is here one that each has made. */
+static void differ_in_ids(struct rank *r)
+{
+    struct nccl_id ids[2] = { child.ids[1] };
+    struct nccl_config config;
+    nccl_comm comm;
+
+    NEED(ncclGetUniqueId(&ids[1]) == NCCL_SUCCESS);
+    nccl_config_init(&config, "ids");
+    config.blocking = 1;
+    NEED(ncclCommInitRankScalable(&comm, RANKS, r->rank, 2, ids, &config) !=
+            NCCL_SUCCESS);
 }
 
 /* A collective is seen by the happens-before check as what it reads and writes. */
@@ -359,6 +384,8 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
         { use_destroyed, "use after its end" },
         { abort_under, "another thread is in a call on it" },
         { register_apart, "registered at 0 and 0" },
+        { register_crossed, "registered at 10000000001 and 10000000001" },
+        { differ_in_ids, "was given other ids" },
         { leave_registered, "memory is still registered with it" },
         { free_registered, "which is registered with a communicator" },
         { race, "RACE" },

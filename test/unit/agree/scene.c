@@ -153,7 +153,8 @@ static void take_outcomes(struct scene *scene, int rank)
         struct scene_end *end = &scene->ends[scene->end_count++ % SCENE_ENDS_MAX];
 
         *end = (struct scene_end){ .rank = rank,
-            .name = outcome->cookie != NULL ? outcome->cookie : "without" };
+            .name = outcome->cookie != NULL ? outcome->cookie : "without",
+            .mixed = outcome->mixed };
         if (outcome->error != NULL) {
             end->status = outcome->error->status;
             memcpy(end->text, outcome->error->text, sizeof end->text);

@@ -24,6 +24,7 @@ struct scene_end {
     int rank;
     const char *name; /* the request's cookie, or "without" this rank */
     tutti_status status;
+    bool mixed;
     char text[ERROR_TEXT_MAX];
 };
 

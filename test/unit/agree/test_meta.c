@@ -99,6 +99,21 @@ UNIT_TEST(test_any_difference_makes_metadata_unequal)
     }
 }
 
+UNIT_TEST(test_a_mixed_spot_stands_for_any)
+{
+    struct meta a = sample();
+    struct meta b = sample();
+
+    b.spot = 5;
+    assert_false(meta_equal(&a, &b));
+    assert_true(meta_equal_elsewhere(&a, &b));
+    a.spot = META_SPOT_MIXED;
+    assert_true(meta_equal(&a, &b));
+    assert_false(meta_equal(&b, &a));
+    b.count++;
+    assert_false(meta_equal(&a, &b) || meta_equal_elsewhere(&a, &b));
+}
+
 UNIT_TEST(test_a_difference_is_told_in_words)
 {
     static const char *const expected[VARIATIONS][3] = {

@@ -67,6 +67,62 @@ UNIT_TEST(test_names_used_once_are_forgotten_in_the_end)
     scene_fini(s);
 }
 
+/* ----------------------------------------------------------------- spots */
+
+/* Members give it at these spots; it ends well, and is mixed on all of them or on none. */
+static void play_at(struct scene *s, const uint64_t spots[3], bool mixed)
+{
+    struct request x = scene_request("x", 5);
+
+    for (int r = 0; r < s->size; r++) {
+        x.meta.spot = spots[r];
+        scene_say(s, r, &x);
+    }
+    scene_run(s);
+    assert_int_equal(scene_count(s, "x", TUTTI_OK), s->size);
+    for (int i = 0; i < s->end_count; i++) {
+        assert_int_equal(s->ends[i].mixed, mixed);
+    }
+    scene_clear(s);
+}
+
+UNIT_TEST(test_different_spots_are_told_and_do_no_harm)
+{
+    static const uint64_t here[] = { 7, 7, 7 };
+    static const uint64_t there[] = { 8, 8, 8 };
+    static const uint64_t apart[] = { 7, 0, 8 };
+    struct scene *s = scene_begin(SCENE_MESSAGES, 3, 10);
+
+    play_at(s, apart, true); /* by name */
+    play_at(s, here, false);
+    play_at(s, here, false);
+    assert_int_equal(s->ranks[0].stats.by_number, 1);
+    play_at(s, apart, true); /* one by number, two by name */
+    play_at(s, apart, true); /* the number stands for any spot */
+    play_at(s, there, true);
+    assert_int_equal(s->ranks[2].stats.by_number, 3);
+    scene_fini(s);
+}
+
+/* Spots are not what ranks are told that they disagree about. */
+UNIT_TEST(test_spots_do_not_hide_a_mismatch)
+{
+    struct request x = scene_request("x", 5);
+    struct request longer = scene_request("x", 6);
+    struct scene *s = scene_begin(SCENE_MESSAGES, 3, 10);
+
+    scene_say(s, 0, &x);
+    x.meta.spot = 7;
+    scene_say(s, 1, &x);
+    scene_play(s, 2, &longer);
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 3);
+    assert_string_equal(s->ends[0].text,
+            "allreduce \"x\": count differs: ranks 10-11 gave 5, rank 12 gave 6; give "
+            "the "
+            "same on all ranks or use different names");
+    scene_fini(s);
+}
+
 /* ---------------------------------------------------------- broken peers */
 
 static tutti_status receive(

@@ -36,7 +36,7 @@
  *   o    two bytes travel with each announcement from here on
  *   3>1: the oldest message is from 3 to 1 and has the bytes that follow, to a ";"
  * x and y are allreduces; X is x with 6 elements; 1 to 4 x with a step of 9, 10, 11
- * and 300; g is of a group; b is a broadcast, r a gather, j the join.
+ * and 300; 5 and 6 x at spots 5 and 6; g is of a group; b is a broadcast, r a gather, j the join.
  */
 struct golden_case {
     int ranks;
@@ -73,6 +73,13 @@ static const struct golden_case cases[] = {
             "0a0040 09 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "00; r"
             " p21 p11 p01 a2 d3 0>1: 02 0200000000000000 10 01 01; r"
             " d4 0>1: 02 0300000000000000 17 01 ac02;" },
+    /* Spot 5: +16 beside the form; number 1 is mixed. */
+    { 4, 10,
+            "s35 3>1: 01 07 03" NAME_X
+            "0a0010 0500000000000000 0a0000 000000000000f03f 000000000000f03f" NO_GROUP
+            "00; r p25 p15 p05 a5 p35 p26 p15 s05"
+            " 0>1: 02 0200000000000000 19 01; r d6 0>1: 02 0300000000000000 10 01 "
+            "01;" },
     /* forget 1, one of them; name y, no number; its next use has 3 */
     { 4, 1,
             "ax ax ay dy 0>1: 02 0300000000000000 13 01 01 11" NAME_Y META_5 NO_GROUP
@@ -113,6 +120,8 @@ static struct request request_of(char what)
 
     if (what >= '1' && what <= '4') {
         request.meta.step = steps[what - '1'];
+    } else if (what == '5' || what == '6') {
+        request.meta.spot = (uint64_t)(what - '0');
     } else if (what == 'g') {
         request.meta.group = 0x77;
         request.meta.group_size = 2;

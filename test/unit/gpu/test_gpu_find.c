@@ -114,7 +114,8 @@ TEST(test_words_for_all_that_is_there)
     assert_described(DEVICES
             "NCCL 2.28.9 in libfake_nccl.so\n"
             "NCCL calls used: ncclGetLastError, ncclCommInitRankConfig, ncclCommSplit, "
-            "ncclCommFinalize, ncclCommRevoke, ncclMemAlloc, ncclMemFree, "
+            "ncclCommFinalize, ncclCommRevoke, ncclCommInitRankScalable, ncclMemAlloc, "
+            "ncclMemFree, "
             "ncclCommRegister, ncclCommDeregister\n"
             "kernels: in some.fatbin\n");
 }
@@ -127,7 +128,9 @@ TEST(test_words_for_an_older_nccl)
             "NCCL 2.18.1 in libfake_nccl.so\n"
             "NCCL calls used: ncclGetLastError, ncclCommInitRankConfig, ncclCommSplit, "
             "ncclCommFinalize\n"
-            "NCCL calls not there: ncclCommRevoke (2.28.7), ncclMemAlloc (2.19.1), "
+            "NCCL calls not there: ncclCommRevoke (2.28.7), ncclCommInitRankScalable "
+            "(2.23.4), "
+            "ncclMemAlloc (2.19.1), "
             "ncclMemFree (2.19.1), ncclCommRegister (2.19.1), "
             "ncclCommDeregister (2.19.1)\n"
             "kernels: in some.fatbin\n");

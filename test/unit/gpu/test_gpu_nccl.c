@@ -115,7 +115,7 @@ LOADING_TEST(test_which_calls_are_used)
                 "CommRegister CommDeregister " },
         { "22807",
                 "GetLastError CommInitRankConfig CommSplit CommFinalize CommRevoke "
-                "MemAlloc MemFree CommRegister CommDeregister " },
+                "CommInitRankScalable MemAlloc MemFree CommRegister CommDeregister " },
     };
     char calls[1024];
 

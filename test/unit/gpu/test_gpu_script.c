@@ -195,6 +195,41 @@ UNIT_TEST(test_registered_is_packed)
     script_fini(&scene.script);
 }
 
+/* A large one is given as it is, unless ranks say that theirs lie elsewhere. */
+UNIT_TEST(test_registered_is_packed_if_spots_are_mixed)
+{
+    static const enum op_spot spots[] = { OP_SPOT_NONE, OP_SPOT_SAME, OP_SPOT_MIXED };
+    struct scene scene;
+
+    for (size_t i = 0; i < sizeof spots / sizeof *spots; i++) {
+        scene_init(&scene, 2, SIDE_BY_SIDE, (int64_t[]){ LARGE, -1 });
+        scene.view.registers = true;
+        scene.runs[0].spot = spots[i];
+        write_script(&scene);
+        assert_int_equal(
+                scene.script.calls[0].input.in_slab, spots[i] == OP_SPOT_MIXED);
+        script_fini(&scene.script);
+    }
+}
+
+/* The root could give its output, and the others could not. */
+UNIT_TEST(test_registered_and_scaled_is_packed_alike_on_all_ranks)
+{
+    struct scene scene;
+
+    for (int rank = 0; rank < 2; rank++) {
+        scene_init(&scene, 2, SIDE_BY_SIDE, (int64_t[]){ LARGE, -1 });
+        scene.view.registers = true;
+        scene.batch.collective = TUTTI_REDUCE;
+        scene.batch.prescale = 0.5;
+        scene.set.rank = rank;
+        scene.runs[0].output = rank == 0 ? scene.runs[0].output : NULL;
+        write_script(&scene);
+        assert_true(scene.script.calls[0].input.in_slab);
+        script_fini(&scene.script);
+    }
+}
+
 /* A large tensor is not copied for the sake of small ones. */
 UNIT_TEST(test_large_runs_stand_alone)
 {
