@@ -61,11 +61,12 @@ if(NOT TUTTI_MPI STREQUAL "off")
 endif()
 message(STATUS "tutti: MPI is ${TUTTI_MPI_NAME} ${TUTTI_MPIEXEC}")
 
-# The MPIs that get a plug-in: this one, and what else has a compiler wrapper of Debian's name, or is named by
-# TUTTI_MPICC_OPENMPI or TUTTI_MPICC_MPICH. Each has a target tutti_with_<name>.
+# The MPIs that get a plug-in: this one, and what else has a compiler wrapper of Debian's name (for the standard
+# ABI of MPI 5.0, section 20, that of Open MPI and MPICH), or is named by TUTTI_MPICC_OPENMPI, TUTTI_MPICC_MPICH
+# or TUTTI_MPICC_ABI. Each has a target tutti_with_<name>.
 function(tutti_add_mpi family)
     string(TOUPPER TUTTI_MPICC_${family} wrapper)
-    find_program(${wrapper} mpicc.${family} DOC "for the plug-in of ${family}")
+    find_program(${wrapper} NAMES mpicc.${family} mpicc_${family} DOC "for the plug-in of ${family}")
     mark_as_advanced(${wrapper})
     if(NOT ${wrapper})
         return()
@@ -90,7 +91,7 @@ if(TUTTI_HAVE_MPI)
     set(TUTTI_MPI_PLUGINS ${TUTTI_MPI_NAME})
     add_library(tutti_with_${TUTTI_MPI_NAME} INTERFACE)
     target_link_libraries(tutti_with_${TUTTI_MPI_NAME} INTERFACE MPI::MPI_C)
-    foreach(family openmpi mpich)
+    foreach(family openmpi mpich abi)
         if(NOT family STREQUAL TUTTI_MPI_NAME AND NOT TUTTI_ROOMS_FROM)
             tutti_add_mpi(${family})
         endif()

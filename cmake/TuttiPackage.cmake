@@ -43,6 +43,7 @@ set(openmpi_of "Open MPI")
 set(openmpi_starter openmpi-bin)
 set(mpich_of "MPICH and what descends from it")
 set(mpich_starter mpich)
+set(abi_of "any MPI that has the standard ABI")
 set(linked "${library} ${exactly}") # by programs
 foreach(plugin ${TUTTI_PLUGINS})
     string(TOUPPER ${plugin} component)

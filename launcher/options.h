@@ -78,6 +78,7 @@ struct options {
     struct arguments kept; /* values that are not of argv                     */
     struct arguments notes; /* what users should hear, a line each             */
     char *const *program; /* program and its arguments, NULL-terminated      */
+    const char *ssh_share; /* folder of elastic/ssh_share.h; NULL: there is none */
 };
 
 /** The values without flags. @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */

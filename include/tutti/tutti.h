@@ -356,8 +356,9 @@ TUTTI_MUST_USE tutti_status tutti_init(tutti **t, const tutti_config *config);
  * Like tutti_init(), but only some ranks of the launcher's job make a context, which has its
  * own world: the ranks in the order of the list. Collective over these ranks; the others need
  * not know. MPI must run: the program has initialised it, or there was a tutti_init() or
- * tutti_mpi_hold(). For sets that all ranks make together, tutti_process_set_create() is
- * cheaper: a context has its own background thread and shared memory.
+ * tutti_mpi_hold(). (A program that is linked to no MPI gets one by "tuttirun --transport mpi".)
+ * For sets that all ranks make together, tutti_process_set_create() is cheaper: a context has
+ * its own background thread and shared memory.
  * @param[in] ranks  n distinct ranks of MPI_COMM_WORLD, the same list on all of them; copied
  * @return as tutti_init(); TUTTI_ERR_INVALID also for a rank out of range or listed twice, and
  *         if this rank is not listed

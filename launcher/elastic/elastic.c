@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/elastic/members.h"
+#include "launcher/elastic/ssh_share.h"
 #include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"
 #include "launcher/hosts/script_hosts.h"
@@ -156,6 +157,7 @@ struct elastic {
     bool was_told_to_leave; /* its ranks, by a signal to tuttirun                */
     bool must_leave; /* the ranks of the next one, for the signal came too late    */
     int resets; /* starts after the first                                        */
+    char ssh_share[SSH_SHARE_MAX]; /* "": there is none                          */
 };
 
 static int64_t nearer(int64_t a, int64_t b)
@@ -458,6 +460,7 @@ static tutti_status plan(struct elastic *elastic)
 
     elastic->now = *elastic->options;
     elastic->now.hosts = (struct host_list){ .hosts = NULL };
+    elastic->now.ssh_share = elastic->ssh_share[0] != '\0' ? elastic->ssh_share : NULL;
     elastic->now.np =
             members_choose(&elastic->members, elastic->most, now, &elastic->now.hosts);
     if (elastic->options->timeout_ms > 0) {
@@ -600,7 +603,11 @@ int elastic_run(const struct options *options, const struct placement *placement
                 options->blacklist_cooldown, elastic.members.cooldown);
     }
     if (prepare(&elastic) == TUTTI_OK) {
+        if (!stays_here(&elastic)) {
+            ssh_share_open(elastic.ssh_share);
+        }
         result = run_all(&elastic);
+        ssh_share_close(elastic.ssh_share);
     } else {
         say(tutti_last_error());
     }

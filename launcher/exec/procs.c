@@ -19,6 +19,7 @@ enum {
     PATH_BYTES = 64,
     STAT_BYTES = 1024,
     NAME_BYTES = 32, /* of a name with its newline and a zero */
+    TITLE_BYTES = 256,
     ENVIRONMENT_MAX = 1 << 22, /* no environment that exec takes is longer */
     DECIMAL = 10,
     /* Fields of stat behind the parent, and what is in them. */
@@ -179,7 +180,16 @@ static size_t gather_descendants(struct process_facts *list, size_t count, pid_t
     return found;
 }
 
-size_t procs_signal_descendants(int signal, const char *spared)
+/* As a process that has given itself a title: "ssh: SOCKET [mux]". */
+static bool is_titled(pid_t pid, const char *title)
+{
+    char text[TITLE_BYTES];
+
+    return process_read(pid, "cmdline", text, sizeof text) > 0 &&
+            strncmp(text, title, strlen(title)) == 0;
+}
+
+size_t procs_signal_descendants(int signal, const char *name, const char *title)
 {
     struct process_facts *list;
     size_t count = list_processes(&list);
@@ -188,7 +198,8 @@ size_t procs_signal_descendants(int signal, const char *spared)
 
     for (size_t i = 0; i < found; i++) {
         if (list[i].state != 'Z' && list[i].state != 'X' &&
-                (spared == NULL || !process_is_named(list[i].pid, spared))) {
+                (name == NULL || !process_is_named(list[i].pid, name)) &&
+                (title == NULL || !is_titled(list[i].pid, title))) {
             living++;
             (void)kill(list[i].pid, signal);
         }

@@ -38,10 +38,11 @@ bool process_is_named(pid_t pid, const char *name);
 /**
  * Sends a signal to all living processes that descend from this one. With 0, they are
  * only counted.
- * @param spared  name of those that are left alone; NULL: none is
+ * @param name   of those that are left alone; NULL: none
+ * @param title  likewise, the beginning of their command line
  * @return how many there are
  */
-size_t procs_signal_descendants(int signal, const char *spared);
+size_t procs_signal_descendants(int signal, const char *name, const char *title);
 
 /**
  * Sends SIGKILL to every process, but this one, whose environment at its start had the

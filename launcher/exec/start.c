@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +40,7 @@ struct starter {
     char *const *ssh; /* words, up to "--"                                  */
     char *const *command; /* words                                              */
     struct arguments environment;
+    int signals; /* that came: a descriptor                            */
     pid_t feeder; /* copies our input to rank 0 on another host; 0: none */
 };
 
@@ -319,21 +322,40 @@ static bool is_ignored(int number)
     return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+/* Until something may have changed. @return a signal; 0: none */
+static int wait_for_news(int signals, struct pollfd *output)
+{
+    struct pollfd polled[] = { { .fd = signals, .events = POLLIN }, *output };
+    struct signalfd_siginfo info;
+
+    (void)poll(polled, 2, -1);
+    *output = polled[1];
+    return read(signals, &info, sizeof info) == (ssize_t)sizeof info
+            ? (int)info.ssi_signo
+            : 0;
+}
+
 /*
  * Until all have ended. Signals to end are handed on: as the first process of a container this one would not
- * even get them.
+ * even get them. Where nobody reads our output the ssh that started us has ended, and with it the job:
+ * supervisors that somebody has stopped go on, see that, and end.
  */
-static int wait_for_all(const struct starter *starter, const sigset_t *all)
+static int wait_for_all(const struct starter *starter)
 {
+    struct pollfd output = { .fd = STDOUT_FILENO };
     int result = EXIT_SUCCESS;
 
     while (reap(starter, &result)) {
-        const int number = sigwaitinfo(all, NULL);
+        const int number = wait_for_news(starter->signals, &output);
 
+        if (output.revents != 0) {
+            output.fd = -1;
+            (void)procs_signal_descendants(SIGCONT, KEEPER_NAME, NULL);
+        }
         if ((number == SIGTERM || number == SIGINT || number == SIGHUP ||
                     number == SIGQUIT) &&
                 !is_ignored(number)) {
-            (void)procs_signal_descendants(number, KEEPER_NAME);
+            (void)procs_signal_descendants(number, KEEPER_NAME, NULL);
             result = 128 + number;
         }
     }
@@ -381,11 +403,15 @@ int start_main(char *const *argv, char *const *environment)
     arguments_add_all(&starter.environment, environment);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    starter.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (starter.signals < 0) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM, "hear of signals");
+    }
     rest = argv[2];
     while (status == TUTTI_OK && rest != NULL) {
         status = start_host(&starter, strsep(&rest, ","));
     }
-    result = status == TUTTI_OK ? wait_for_all(&starter, &all) : report();
+    result = status == TUTTI_OK ? wait_for_all(&starter) : report();
     arguments_fini(&starter.environment);
     return result;
 }

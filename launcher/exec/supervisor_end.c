@@ -56,7 +56,7 @@ void ending_describe(const struct ending *ending, struct link_exited *exited)
 static void send_to_all(struct supervisor *supervisor, int signal)
 {
     if (supervisor->has_children) {
-        (void)procs_signal_descendants(signal, NULL);
+        (void)procs_signal_descendants(signal, NULL, NULL);
     }
 }
 

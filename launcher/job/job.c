@@ -576,7 +576,8 @@ static int job_end(struct job *job)
     dashboard_end(job);
     launcher_process_fini(&job->launcher.process);
     if (job->cause.kind != CAUSE_NONE) {
-        launcher_process_end_rest(flow_launcher_patience_ms(job));
+        launcher_process_end_rest(
+                flow_launcher_patience_ms(job), job->options->ssh_share);
     }
     server_fini(&job->server);
     exchange_fini(&job->exchange);

@@ -19,6 +19,7 @@
 #include "launcher/job/report.h"
 
 enum {
+    TITLE_MAX = 128, /* bytes of a process' title */
     GUARDIAN_GRACE_US = 500000, /* between SIGTERM and SIGKILL of the guardian */
     REST_LOOK_US = 10000, /* between looks at what is left after a failure       */
     REST_LOOK_MS = REST_LOOK_US / 1000
@@ -149,14 +150,18 @@ void launcher_process_fini(struct launcher_process *launcher)
     *launcher = launcher_process_none;
 }
 
-void launcher_process_end_rest(int patience_ms)
+void launcher_process_end_rest(int patience_ms, const char *share)
 {
+    char title[TITLE_MAX];
+    const char *spared = share == NULL ? NULL : title;
+
+    (void)snprintf(title, sizeof title, "ssh: %s/", share == NULL ? "" : share);
     for (int i = 0; i < patience_ms / REST_LOOK_MS &&
-            procs_signal_descendants(0, KEEPER_NAME) > 0;
+            procs_signal_descendants(0, KEEPER_NAME, spared) > 0;
             i++) {
         (void)usleep(REST_LOOK_US);
     }
-    (void)procs_signal_descendants(SIGKILL, KEEPER_NAME);
+    (void)procs_signal_descendants(SIGKILL, KEEPER_NAME, spared);
 }
 
 /* -------------------------------------------------------------- its output */

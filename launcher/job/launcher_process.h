@@ -44,8 +44,9 @@ void launcher_process_fini(struct launcher_process *launcher);
 /**
  * After a failure: what the MPI launcher has started in sessions of its own, as an ssh to a host
  * that is cut off, has so long to end, and is killed then.
+ * @param share  folder of connections that stay (elastic/ssh_share.h); NULL: there is none
  */
-void launcher_process_end_rest(int patience_ms);
+void launcher_process_end_rest(int patience_ms, const char *share);
 
 /*
  * What the MPI launcher itself prints: cut into lines, the last of which are kept. Pure.

@@ -1,8 +1,10 @@
 /*
  * Which MPI launcher there is. In order: what --mpirun names; in a step of Slurm, and with
- * --engine srun, srun; the mpirun of --engine or else of the MPI that tutti was built with
- * (inside an allocation it starts its daemons by srun itself); in an allocation without an
- * mpirun, srun. Where there is none and the program is linked to none, tuttirun itself.
+ * --engine srun, srun; tuttirun itself, outside of Slurm, for ranks on this host alone of a
+ * program that is linked to tutti and to no MPI; the mpirun of --engine or else of the MPI
+ * that tutti was built with (inside an allocation it starts its daemons by srun itself); in an
+ * allocation without an mpirun, srun. Where there is none and the program is linked to none,
+ * tuttirun itself. Scripts get what is installed: they may load an MPI when they run.
  */
 #include "launcher/mpi_launcher/detect.h"
 
@@ -250,6 +252,29 @@ static tutti_status refuse(const struct detect_facts *facts, enum mpi_kind kind)
             families[kind].title, facts->is_slurm ? ", nor is srun" : "");
 }
 
+/* Whether the ranks get a variable of that value. */
+static bool is_set_to(
+        const struct detect_facts *facts, const char *variable, const char *wanted)
+{
+    const struct arguments *exports = &facts->options->export;
+    const char *value =
+            exports->count == 0 ? NULL : environment_get(exports->items, variable);
+
+    value = value != NULL ? value : environment_get(facts->environment, variable);
+    return value != NULL && strcmp(value, wanted) == 0;
+}
+
+/* What only an MPI has was asked for. */
+static bool asks_for_mpi(const struct detect_facts *facts)
+{
+    const struct options *asked = facts->options;
+
+    return asked->mpi_args.count > 0 || asked->mpi_collectives ||
+            asked->bind == BIND_MPI || !asked->supervise ||
+            is_set_to(facts, "TUTTI_TRANSPORT", "mpi") ||
+            is_set_to(facts, "TUTTI_BACKEND", "vendor");
+}
+
 static tutti_status choose_found(
         const struct detect_facts *facts, struct detect_choice *choice)
 {
@@ -263,6 +288,10 @@ static tutti_status choose_found(
             : facts->built != MPI_KIND_AUTO ? "tutti was built with it"
                                             : "found in PATH";
 
+    if (asked == MPI_KIND_AUTO && facts->needs_no_mpi && !facts->is_slurm &&
+            !detect_step(facts->environment) && !asks_for_mpi(facts)) {
+        return choose_own(facts, "the program is linked to no MPI", choice);
+    }
     if (asked == MPI_KIND_AUTO && detect_step(facts->environment) &&
             search(facts, MPI_KIND_SRUN, choice)) {
         why = "this is a step of a Slurm job, in which mpirun cannot start more";

@@ -23,6 +23,7 @@ struct detect_facts {
     const char *built_mpirun; /* its mpirun, as the build found it           */
     enum mpi_kind
             program; /* the MPI the program is linked to; MPI_KIND_AUTO: unknown */
+    bool needs_no_mpi; /* the program is tutti's, linked to none, and all ranks are here */
     bool is_slurm; /* the job runs in the Slurm allocation we are in */
 };
 

@@ -45,9 +45,28 @@ enum mpi_kind linked_kind_of(const char *library)
     return MPI_KIND_AUTO;
 }
 
+/* Whether "\tlibtutti.so.0 => /usr/lib/libtutti.so.0 (0x7f...)" has its plug-in for UCX beside it. */
+static bool has_ucx(const char *line)
+{
+    const char *path = strstr(line, "=> ");
+    const char *name = path == NULL ? NULL : strstr(path, "/libtutti.so.");
+    char plugin[PATH_MAX];
+
+    if (name == NULL) {
+        return false;
+    }
+    path += strlen("=> ");
+    name += strlen("/libtutti");
+    (void)snprintf(plugin, sizeof plugin, "%.*s-ucx%.*s", (int)(name - path), path,
+            (int)strcspn(name, " "), name);
+    return access(plugin, R_OK) == 0;
+}
+
 /* The first that is MPI's of lines "\tlibmpi.so.40 => /usr/lib/libmpi.so.40 (0x7f...)". */
 static void find_mpi(struct process *process, struct linked *linked)
 {
+    bool is_any = false; /* of whatever kind */
+    bool is_tutti = false;
     char line[PATH_MAX];
 
     while (linked->kind == MPI_KIND_AUTO &&
@@ -55,12 +74,15 @@ static void find_mpi(struct process *process, struct linked *linked)
         char *path = line + strspn(line, " \t");
         const char *slash;
 
+        is_tutti |= has_ucx(line);
         path[strcspn(path, " ")] = '\0';
         slash = strrchr(path, '/');
         (void)snprintf(linked->library, sizeof linked->library, "%.*s",
                 LINKED_NAME_MAX - 1, slash == NULL ? path : slash + 1);
+        is_any |= strncmp(linked->library, "libmpi", strlen("libmpi")) == 0;
         linked->kind = linked_kind_of(linked->library);
     }
+    linked->needs_no_mpi = is_tutti && !is_any;
 }
 
 void linked_read(const char *path, char *const *environment, struct linked *linked)

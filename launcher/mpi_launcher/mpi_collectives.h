@@ -27,6 +27,7 @@ struct linked {
             kind; /* MPI_KIND_OPENMPI, MPI_KIND_MPICH (Intel MPI has its names), or
                               MPI_KIND_AUTO: none is seen, as in a script */
     char library[LINKED_NAME_MAX]; /* "libmpi.so.40" */
+    bool needs_no_mpi; /* it is linked to a libtutti that has its plug-in for UCX, and to no MPI */
 };
 
 /** The MPI that tutti was built with; MPI_KIND_AUTO: none. */

@@ -45,6 +45,16 @@ static void add_ranks(const struct options *options, const struct launch_facts *
     mem_free(text);
 }
 
+/* Later generations find the connection of the first. Seconds: where tuttirun is killed. */
+static void add_share(const char *folder, struct arguments *words)
+{
+    if (folder != NULL) {
+        arguments_add(words, "-oControlMaster=auto");
+        arguments_add_format(words, "-oControlPath=%s/%%C", folder);
+        arguments_add(words, "-oControlPersist=30");
+    }
+}
+
 static void build(const struct options *options, const struct launch_facts *facts,
         struct launch_command *command)
 {
@@ -68,6 +78,7 @@ static void build(const struct options *options, const struct launch_facts *fact
         arguments_add(words, "ssh");
         launch_add_ssh(options, words);
         launch_add_ssh_rest(options, words);
+        add_share(options->ssh_share, words);
     }
     arguments_add(words, "--");
     launch_add_program(options, facts, words);

@@ -56,14 +56,16 @@ static tutti_status check_linked(const struct options *options,
 
 tutti_status launch_find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        enum mpi_kind program, struct detect_choice *choice)
+        const struct linked *program, struct detect_choice *choice)
 {
     const struct detect_facts question = {
         .options = options,
         .environment = environment,
         .built = mpi_kind_built_with(),
         .built_mpirun = built_mpirun,
-        .program = program,
+        .program = program->kind,
+        /* Other hosts are reached as the MPI was set up for, by PBS or LSF for example. */
+        .needs_no_mpi = program->needs_no_mpi && network_is_here(&placement->hosts),
         .is_slurm = placement->is_slurm,
     };
 
@@ -115,7 +117,7 @@ static tutti_status build_command(const struct options *options,
     tutti_status status;
 
     read_program(options, environment, &linked);
-    status = launch_find(options, placement, environment, linked.kind, &launcher);
+    status = launch_find(options, placement, environment, &linked, &launcher);
     if (status == TUTTI_OK) {
         status = check_linked(options, &linked, &launcher);
     }

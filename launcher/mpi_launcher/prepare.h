@@ -8,17 +8,18 @@
 
 #include "launcher/hosts/source.h"
 #include "launcher/mpi_launcher/detect.h"
+#include "launcher/mpi_launcher/mpi_collectives.h"
 #include "launcher/mpi_launcher/mpi_launcher.h"
 #include "launcher/options.h"
 
 /**
  * Finds the MPI launcher alone.
- * @param program  the MPI that the program is linked to; MPI_KIND_AUTO: not known
+ * @param program  the MPI that the program is linked to
  * @return as detect_launcher()
  */
 TUTTI_MUST_USE tutti_status launch_find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        enum mpi_kind program, struct detect_choice *choice);
+        const struct linked *program, struct detect_choice *choice);
 
 /**
  * Refuses IPv6 addresses: to Open MPI's and MPICH's mpirun a ':' starts the slots.

@@ -13,7 +13,7 @@
 static const struct known {
     const char *name;
     const char *title;
-    const char *symbol;
+    const char *symbol; /* NULL: the libraries tell */
     const char *libraries[2]; /* where its symbols are not for all to see */
     const char *variables[2];
 } mpis[] = {
@@ -27,6 +27,11 @@ static const struct known {
             .symbol = "MPIR_Err_create_code",
             .libraries = { "libmpich.so.12", "libmpi.so.12" },
             .variables = { "PMI_SIZE", "PMI_FD" } },
+    /* Of Open MPI, MPICH or another, whose own symbols may be there, too. MPICH 5.0.1 says 0. */
+    { .name = "abi",
+            .title = "an MPI of the standard ABI",
+            .libraries = { "libmpi_abi.so.1", "libmpi_abi.so.0" },
+            .variables = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" } },
 };
 enum {
     MPIS = sizeof mpis / sizeof *mpis
@@ -56,7 +61,7 @@ bool plugin_path(const char *name, char path[PLUGIN_PATH_MAX])
 
 static bool is_in_process(const struct known *mpi)
 {
-    bool is_there = dlsym(RTLD_DEFAULT, mpi->symbol) != NULL;
+    bool is_there = mpi->symbol != NULL && dlsym(RTLD_DEFAULT, mpi->symbol) != NULL;
 
     for (int i = 0; i < 2 && !is_there; i++) {
         void *handle = dlopen(mpi->libraries[i], RTLD_LAZY | RTLD_NOLOAD);
@@ -103,7 +108,7 @@ void plugin_choose_mpi(bool is_wanted, struct mpi_choice *choice)
         (void)snprintf(choice->why, sizeof choice->why, "the program is linked to it");
         return;
     }
-    for (int i = 0; i < MPIS; i++) {
+    for (int i = MPIS; i-- > 0;) {
         char how[64];
 
         (void)snprintf(how, sizeof how, "%s is in this process", mpis[i].title);

@@ -129,7 +129,9 @@ tutti_status tutti_init_ranks(
     }
     return error_set(TUTTI_ERR_MPI,
             "tutti_init_ranks: MPI is not running, and this process has none; use "
-            "tutti_init(), and a process set of the ranks");
+            "tutti_init(), and a process set of the ranks, or start the job with an "
+            "MPI "
+            "(tuttirun --transport mpi)");
 }
 
 tutti_status tutti_mpi_hold(void)

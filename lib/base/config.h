@@ -165,7 +165,7 @@ const char *config_foreign(const char *variable) TUTTI_SHARED(config_foreign);
 
 /**
  * How many ranks the launcher that started this process says there are (Open MPI, MPICH
- * and its relatives, srun); 0: none of them did.
+ * and its relatives, srun, tuttirun, torchrun); 0: none of them did.
  * @param[out] variable  which of the variables said so; untouched for 0
  */
 int config_launched_ranks(const char **variable) TUTTI_SHARED(config_launched_ranks);

@@ -121,6 +121,13 @@ static enum op_space space_of_nothing(const struct tutti *t, const struct submis
                                                                           : OP_HOST;
 }
 
+/* True where the whole of a buffer is for all, and not a part for each. */
+static bool has_spot(int collective)
+{
+    return meta_reduces(collective) || collective == TUTTI_BROADCAST ||
+            collective == TUTTI_ALLGATHER;
+}
+
 /* The space of the buffers, which must be one. */
 static tutti_status find_space(
         const struct tutti *t, struct submission *s, const struct op_set *set)
@@ -139,8 +146,8 @@ static tutti_status find_space(
         space = space_of_nothing(t, s);
     }
     s->meta.space = space;
-    if (status == TUTTI_OK && space == OP_DEVICE && t->device.spot != NULL &&
-            s->collective != TUTTI_MESSAGE) {
+    if (status == TUTTI_OK && op_memory(space) == OP_DEVICE && t->device.spot != NULL &&
+            has_spot(s->collective)) {
         s->meta.spot = t->device.spot(t->device.state, set, input.memory, input.bytes,
                 output.memory, rows_own_output(s, set) ? SIZE_MAX : output.bytes);
     }

@@ -34,11 +34,8 @@
 /* The background thread yields so long for the next submission before it parks. */
 #define LINGER_NS 50000
 #define TIMER_SLACK_NS 1000UL
-/*
- * The longest sleep that only what UCX reports ends: with ranks that share cores, UCX 1.13 was
- * seen to report nothing of a message inside the host. 100 looks a second take 0.1 % of a core.
- */
-#define SLEEP_READIED_NS 10000000
+/* So many passes in a row ask what rings to get ready; then the driver naps in between. */
+#define ARM_TRIES 2
 /* How long a driver that need not stay waits for its messages to leave. */
 #define FLUSH_NS 100000
 /* Yielding is tried so long before sleeping: covers a pass of every other thread. */
@@ -60,7 +57,7 @@ struct idleness {
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
     bool must_poll; /* nothing rings when the engine's next work is there   */
-    bool is_tired; /* it wants to sleep: a pass readies what rings then    */
+    int tries; /* > 0: it wants to sleep, and passes ready what rings      */
     bool may_sleep; /* what rings is ready                                  */
 };
 
@@ -100,7 +97,7 @@ static bool arm(struct tutti *t, const struct idleness *idle)
     const struct transport *transport = &t->peers.transport;
 
     return transport->ops->arm == NULL || idle->must_poll ||
-            (idle->is_tired && transport->ops->arm(transport->state));
+            (idle->tries > 0 && transport->ops->arm(transport->state));
 }
 
 /*
@@ -117,7 +114,7 @@ static void pass(struct tutti *t, struct idleness *idle)
     if (moved) {
         idle->since_ns = 0;
         idle->looked_ns = 0;
-        idle->is_tired = false;
+        idle->tries = 0;
     } else if (idle->since_ns == 0) {
         idle->since_ns = clock_ns();
     }
@@ -231,15 +228,6 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The engine looks for stalls; and a ring that must be readied is not relied on alone. */
-static int64_t longest_sleep(
-        const struct tutti *t, const struct idleness *idle, int64_t now)
-{
-    return t->peers.transport.ops->arm == NULL
-            ? idle->tick_ns - now
-            : shorter(idle->tick_ns - now, SLEEP_READIED_NS);
-}
-
 /*
  * One step of doing nothing, up to the deadline. `seen` is the state of the bell before
  * the pass that found nothing to do, so a ring since then ends the sleep at once.
@@ -267,12 +255,12 @@ static void be_idle(
         }
     }
     show_waiting(t);
-    if (!idle->may_sleep && !idle->is_tired) {
-        idle->is_tired = true;
+    if (!idle->may_sleep && idle->tries < ARM_TRIES) {
+        idle->tries++;
         return; /* the next pass readies what rings */
     }
     sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
-            idle->may_sleep && !idle->must_poll ? longest_sleep(t, idle, now)
+            idle->may_sleep && !idle->must_poll ? idle->tick_ns - now
                                                 : nap_length(waited));
     if (sleep > 0) {
         forget(idle, now);

@@ -43,7 +43,8 @@ struct job {
 struct job_source {
     /*
      * Takes part. refuses: only to tell that this rank cannot start, so nothing that cannot
-     * be begun again in this process begins.
+     * be begun again in this process begins. TUTTI_ERR_NO_MEMORY: the others know nothing
+     * of it, and a second call can tell them.
      */
     tutti_status (*join)(void *user, bool refuses, struct job **job);
     void *user;

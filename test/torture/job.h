@@ -16,6 +16,7 @@ struct job {
     bool uses_layer; /* the rest of the trainer's layer */
     bool is_heard; /* what fails on one rank fails on all, before any finalizes */
     bool by_messages; /* ranks agree by messages alone */
+    bool by_ucx; /* ... of UCX */
     const char *directory; /* of checkpoints */
 };
 

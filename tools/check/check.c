@@ -82,6 +82,7 @@ int check_run(const struct options *options, char *const *environment)
         .environment = environment,
         .launcher = launcher.path,
     };
+    const struct linked unknown = { .kind = MPI_KIND_AUTO };
     int result = EXIT_LAUNCHER;
 
     (void)signal(SIGPIPE, SIG_IGN);
@@ -90,7 +91,7 @@ int check_run(const struct options *options, char *const *environment)
             launch_check_ssh(options) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     } else {
-        if (launch_find(options, &placement, environment, MPI_KIND_AUTO, &launcher) !=
+        if (launch_find(options, &placement, environment, &unknown, &launcher) !=
                 TUTTI_OK) {
             (void)printf("the hosts are not asked for MPI: %s\n", tutti_last_error());
             launcher.path[0] = '\0';

@@ -1,9 +1,11 @@
 /*
- * A rank's record: what is the same for all whose process numbers it understands (the kernel
- * and its namespace), its process number, and UCX's address of its worker.
+ * Ranks meet in three rounds: what is in struct head; whether all have room for the addresses
+ * and can watch their neighbours; UCX's addresses of their workers. A rank that fails says so
+ * in the next round, after which nobody goes on.
  */
 #include "fabric/ucx/peers.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,28 +14,17 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/wire.h"
 #include "topo/machine.h"
 
 /* Longer than any that UCX makes; a boot that tells of more is broken. */
-#define RECORD_MAX ((uint64_t)1 << 20)
+#define ADDRESS_MAX ((uint64_t)1 << 20)
 
-struct record {
-    uint64_t kernel;
-    int process;
-    const uint8_t *address;
+struct head {
+    uint64_t length; /* of the address; in the second round 1. 0: the rank has failed */
+    uint64_t
+            kernel; /* equal for processes that can watch each other; 0: it can watch none */
+    uint64_t process; /* its number */
 };
-
-static void record_read(const struct ucx *ucx, int rank, struct record *record)
-{
-    struct wire_reader in;
-
-    wire_reader_init(
-            &in, ucx->records + (size_t)rank * ucx->record_bytes, ucx->record_bytes);
-    record->kernel = wire_get_u64(&in);
-    record->process = (int)wire_get_u32(&in);
-    record->address = wire_get_bytes(&in, wire_left(&in));
-}
 
 static uint64_t own_kernel(void)
 {
@@ -41,6 +32,9 @@ static uint64_t own_kernel(void)
     struct stat space = { 0 };
     size_t len;
 
+    if (!watch_can_watch()) {
+        return 0;
+    }
     machine_identity(text, sizeof text);
     (void)stat("/proc/self/ns/pid", &space);
     len = strlen(text);
@@ -48,102 +42,126 @@ static uint64_t own_kernel(void)
     return digest(text, strlen(text));
 }
 
-static tutti_status record_write(const struct ucx *ucx, struct wire_writer *out)
-{
-    ucp_address_t *address = NULL;
-    size_t bytes = 0;
-    const ucs_status_t code = ucp_worker_get_address(ucx->worker, &address, &bytes);
-
-    if (code != UCS_OK) {
-        return error_set(TUTTI_ERR_MPI, "UCX has no address for this rank: %s",
-                ucs_status_string(code));
-    }
-    wire_put_u64(out, own_kernel());
-    wire_put_u32(out, (uint32_t)getpid());
-    wire_put_bytes(out, address, bytes);
-    ucp_worker_release_address(ucx->worker, address);
-    return out->failed ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for an address")
-                       : TUTTI_OK;
-}
-
 /* ---------------------------------------------------------------------- the start */
 
-/*
- * All hear how long everybody's is; 0: that rank has failed.
- * @param[out] most  the longest
- */
-static tutti_status gather_lengths(
-        const struct boot *boot, uint64_t mine, tutti_status status, uint64_t *most)
+/* A round of heads; `mine` is the status of this rank, whose error stays. */
+static tutti_status say(const struct boot *boot, const struct head *head,
+        struct head *heads, tutti_status mine)
 {
-    uint64_t *lengths = mem_calloc((size_t)boot->size, sizeof *lengths);
-    tutti_status gathered;
+    struct error error;
+    tutti_status status;
 
-    if (lengths == NULL) {
-        /* The others wait for this rank until the boot gives up. */
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", boot->size);
+    error_fill(&error, mine, boot->rank, "%s", tutti_last_error());
+    status = boot->allgather(boot->user, head, heads, sizeof *head);
+    if (mine != TUTTI_OK) {
+        return error_raise(&error);
     }
-    gathered = boot->allgather(boot->user, &mine, lengths, sizeof mine);
-    status = status == TUTTI_OK ? gathered : status;
-    *most = 0;
     for (int r = 0; r < boot->size && status == TUTTI_OK; r++) {
-        *most = lengths[r] > *most ? lengths[r] : *most;
-        if (lengths[r] == 0 || lengths[r] > RECORD_MAX) {
+        if (heads[r].length == 0 || heads[r].length > ADDRESS_MAX) {
             status = error_set(TUTTI_ERR_MPI,
                     "rank %d could not start UCX; its own message says why", r);
         }
     }
-    mem_free(lengths);
     return status;
 }
 
-static tutti_status gather_records(
-        struct ucx *ucx, const struct boot *boot, struct wire_writer *mine)
+static tutti_status make_room(
+        struct ucx *ucx, const struct head *heads, const ucp_address_t *address)
 {
+    const size_t count = (size_t)ucx->size;
     size_t bytes;
 
-    ucx->peers = mem_calloc((size_t)ucx->size, sizeof *ucx->peers);
-    if (!size_mul((size_t)ucx->size, ucx->record_bytes, &bytes) || ucx->peers == NULL ||
-            !wire_writer_reserve(mine, ucx->record_bytes - mine->len)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d addresses", ucx->size);
-    }
     for (int r = 0; r < ucx->size; r++) {
+        ucx->address_bytes = size_max(ucx->address_bytes, (size_t)heads[r].length);
+    }
+    ucx->peers = mem_calloc(count, sizeof *ucx->peers);
+    for (int r = 0; r < ucx->size && ucx->peers != NULL; r++) {
         ucx->peers[r].descriptor = -1;
     }
-    ucx->records = mem_calloc(1, bytes);
-    if (ucx->records == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d addresses", ucx->size);
+    ucx->addresses = size_mul(count + 1, ucx->address_bytes, &bytes)
+            ? mem_calloc(1, bytes)
+            : NULL;
+    if (ucx->peers == NULL || ucx->addresses == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the addresses of %d ranks",
+                ucx->size);
     }
-    memset(mine->data + mine->len, 0, ucx->record_bytes - mine->len);
-    return boot->allgather(boot->user, mine->data, ucx->records, ucx->record_bytes);
+    memcpy(ucx->addresses + count * ucx->address_bytes, address,
+            (size_t)heads[ucx->rank].length);
+    return TUTTI_OK;
 }
 
-/* Also whether all have the addresses. */
-static tutti_status confirm(const struct boot *boot, tutti_status mine)
+/*
+ * The ends of those of this host are seen without UCX's help. All are watched before the job
+ * begins: UCX's mode of a connection must be the same on both sides, and a rank that could not
+ * watch another later could not tell it either.
+ */
+static tutti_status watch_near(struct ucx *ucx, const struct head *heads)
 {
-    struct error error;
-    uint64_t most = 0;
-    tutti_status status;
+    const uint64_t kernel = heads[ucx->rank].kernel;
 
-    error_fill(&error, mine, boot->rank, "%s", tutti_last_error());
-    status = gather_lengths(boot, mine == TUTTI_OK ? 1 : 0, TUTTI_OK, &most);
-    return mine == TUTTI_OK ? status : error_raise(&error);
+    for (int r = 0; r < ucx->size && kernel != 0; r++) {
+        struct ucx_peer *peer = &ucx->peers[r];
+
+        if (r == ucx->rank || heads[r].kernel != kernel) {
+            continue;
+        }
+        peer->descriptor =
+                watch_process(&ucx->watch, (int)heads[r].process, &peer->process);
+        if (peer->descriptor < 0) {
+            return error_set(TUTTI_ERR_SYSTEM,
+                    "cannot watch the process of rank %d: %s (has it ended? is ulimit "
+                    "-n too low?)",
+                    r, strerrordesc_np(errno));
+        }
+        peer->is_watched = true;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status meet(
+        struct ucx *ucx, const struct boot *boot, struct head *heads, tutti_status mine)
+{
+    struct head head = { .kernel = own_kernel(), .process = (uint64_t)getpid() };
+    ucp_address_t *address = NULL;
+    size_t length = 0;
+    ucs_status_t code = UCS_OK;
+
+    if (mine == TUTTI_OK) {
+        code = ucp_worker_get_address(ucx->worker, &address, &length);
+    }
+    if (code != UCS_OK) {
+        mine = error_set(TUTTI_ERR_MPI, "UCX has no address for this rank: %s",
+                ucs_status_string(code));
+    }
+    head.length = length;
+    mine = say(boot, &head, heads, mine);
+    if (mine == TUTTI_OK) {
+        mine = make_room(ucx, heads, address);
+        mine = mine == TUTTI_OK ? watch_near(ucx, heads) : mine;
+        head.length = mine == TUTTI_OK ? 1 : 0;
+        mine = say(boot, &head, heads, mine);
+    }
+    if (mine == TUTTI_OK) {
+        mine = boot->allgather(boot->user,
+                ucx->addresses + (size_t)ucx->size * ucx->address_bytes, ucx->addresses,
+                ucx->address_bytes);
+    }
+    if (address != NULL) {
+        ucp_worker_release_address(ucx->worker, address);
+    }
+    return mine;
 }
 
 tutti_status peers_meet(struct ucx *ucx, const struct boot *boot, tutti_status mine)
 {
-    struct wire_writer own = { 0 };
-    uint64_t most = 0;
+    struct head *heads = mem_calloc((size_t)boot->size, sizeof *heads);
 
-    if (mine == TUTTI_OK) {
-        mine = record_write(ucx, &own);
+    if (heads == NULL) { /* nothing is said */
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", boot->size);
     }
-    mine = gather_lengths(boot, mine == TUTTI_OK ? own.len : 0, mine, &most);
-    if (mine == TUTTI_OK) {
-        ucx->record_bytes = (size_t)most;
-        mine = confirm(boot, gather_records(ucx, boot, &own));
-    }
-    wire_writer_fini(&own);
-    return mine;
+    mine = meet(ucx, boot, heads, mine);
+    mem_free(heads);
+    return mine == TUTTI_ERR_NO_MEMORY ? TUTTI_ERR_SYSTEM : mine;
 }
 
 /* -------------------------------------------------------------------- connections */
@@ -176,19 +194,6 @@ static void connection_lost(void *user, ucp_ep_h endpoint, ucs_status_t why)
     }
 }
 
-/* Where this is true its end is seen without UCX's help. */
-static bool watch_peer(struct ucx *ucx, int rank, const struct record *record)
-{
-    struct ucx_peer *peer = &ucx->peers[rank];
-    struct record own;
-
-    record_read(ucx, ucx->rank, &own);
-    if (peer->descriptor < 0 && record->kernel == own.kernel) {
-        peer->descriptor = watch_process(&ucx->watch, record->process, &peer->process);
-    }
-    return peer->descriptor >= 0;
-}
-
 tutti_status peers_error(const struct ucx *ucx, int rank, ucs_status_t code)
 {
     const struct ucx_peer *peer = &ucx->peers[rank];
@@ -213,7 +218,6 @@ tutti_status peers_error(const struct ucx *ucx, int rank, ucs_status_t code)
 tutti_status peers_connect(struct ucx *ucx, int rank)
 {
     struct ucx_peer *peer = &ucx->peers[rank];
-    struct record record;
     ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
@@ -226,9 +230,8 @@ tutti_status peers_connect(struct ucx *ucx, int rank)
     if (peer->endpoint != NULL) {
         return TUTTI_OK;
     }
-    record_read(ucx, rank, &record);
-    params.address = (const ucp_address_t *)record.address;
-    peer->is_watched = watch_peer(ucx, rank, &record);
+    params.address =
+            (const ucp_address_t *)(ucx->addresses + (size_t)rank * ucx->address_bytes);
     if (peer->is_watched) {
         params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     }
@@ -237,6 +240,7 @@ tutti_status peers_connect(struct ucx *ucx, int rank)
         peer->endpoint = NULL;
         return peers_error(ucx, rank, code);
     }
+    ucx->ends_seen = -1; /* it may have ended before */
     return TUTTI_OK;
 }
 
@@ -245,9 +249,11 @@ bool peers_look(struct ucx *ucx)
     /* pairs with the release in watch_main(): which have ended */
     const int ends = atomic_load_explicit(&ucx->watch.ends, memory_order_acquire);
 
+    /* Where there is no connection nobody says "I leave". */
     for (int r = 0; r < ucx->size && ucx->ends_seen != ends; r++) {
-        if (atomic_load_explicit(
-                    &ucx->peers[r].process.has_ended, memory_order_relaxed)) {
+        if (ucx->peers[r].endpoint != NULL &&
+                atomic_load_explicit(
+                        &ucx->peers[r].process.has_ended, memory_order_relaxed)) {
             lose(ucx, &ucx->peers[r], UCS_ERR_CONNECTION_RESET);
         }
     }
@@ -299,5 +305,5 @@ void peers_fini(struct ucx *ucx)
         }
     }
     mem_free(ucx->peers);
-    mem_free(ucx->records);
+    mem_free(ucx->addresses);
 }

@@ -30,18 +30,17 @@ struct ucx {
     int rank;
     int size;
     struct ucx_peer *peers; /* [size]; owned */
-    uint8_t *records; /* [size][record_bytes], see peers.c; owned */
-    size_t record_bytes;
+    uint8_t *addresses; /* [size + 1][address_bytes], the last this rank's; owned */
+    size_t address_bytes;
     int ends_seen; /* of watch.ends */
     int deaths; /* peers that are lost and had not said goodbye */
     struct ucx_request *goodbye; /* the next one to come, from any; owned */
 };
 
 /**
- * Exchanges addresses. Collective in the boot, also for a rank whose status is an error, or
- * that has no memory for `ucx` (NULL).
- * @return TUTTI_OK, `mine`, errors of the boot, TUTTI_ERR_NO_MEMORY; TUTTI_ERR_MPI: another
- *         rank has failed
+ * Exchanges addresses. Collective in the boot, also for a rank whose status is an error.
+ * @return TUTTI_OK, `mine`, errors of the boot, TUTTI_ERR_SYSTEM; TUTTI_ERR_MPI: another rank
+ *         has failed; TUTTI_ERR_NO_MEMORY: so early that nothing was said
  */
 tutti_status peers_meet(struct ucx *ucx, const struct boot *boot, tutti_status mine);
 /** Makes sure that there is an endpoint. @return TUTTI_OK, as peers_error() */

@@ -56,6 +56,7 @@ enum request_state {
 };
 
 struct ucx_request {
+    struct watch *watch; /* rings when it is done; while it is open */
     void *handle; /* UCX's, while it is open */
     int state; /* enum request_state */
     int peer; /* the sender of a receive that is done; the receiver of a send */
@@ -86,12 +87,21 @@ static bool are_free(const void *requests, int count)
     return true;
 }
 
+/*
+ * Any poll may complete any request, also one that this pass has looked at before, or whose
+ * owner sleeps while another thread drives. UCX has nothing to report then: this rings.
+ */
+static void complete(
+        struct ucx_request *request, enum request_state state, ucs_status_t status)
+{
+    request->state = state;
+    request->status = status;
+    watch_ring(request->watch);
+}
+
 static void sent(void *handle, ucs_status_t status, void *user)
 {
-    struct ucx_request *request = user;
-
-    request->state = REQUEST_DONE;
-    request->status = status;
+    complete(user, REQUEST_DONE, status);
     ucp_request_free(handle);
 }
 
@@ -100,10 +110,9 @@ static void received(
 {
     struct ucx_request *request = user;
 
-    request->state = status == UCS_ERR_CANCELED ? REQUEST_FREE : REQUEST_DONE;
-    request->status = status;
     request->peer = (int)(info->sender_tag >> RANK_SHIFT);
     request->bytes = info->length;
+    complete(request, status == UCS_ERR_CANCELED ? REQUEST_FREE : REQUEST_DONE, status);
     ucp_request_free(handle);
 }
 
@@ -128,6 +137,7 @@ static tutti_status post_send(struct ucx *ucx, int to, int channel, int tag,
         return status;
     }
     request->state = REQUEST_OPEN;
+    request->watch = &ucx->watch;
     request->peer = to;
     made = ucp_tag_send_nbx(ucx->peers[to].endpoint, buffer, bytes,
             tag_of(ucx->rank, channel, tag), &param);
@@ -157,6 +167,7 @@ static tutti_status post_receive(struct ucx *ucx, int from, int channel, int tag
     ucs_status_ptr_t made;
 
     request->state = REQUEST_OPEN;
+    request->watch = &ucx->watch;
     made = ucp_tag_recv_nbx(ucx->worker, buffer, bytes,
             tag_of(any ? 0 : from, channel, tag), any ? ~MASK_RANK : UINT64_MAX,
             &param);
@@ -316,7 +327,7 @@ static tutti_status ucx_test(
 
 static void ucx_listen(void *state, struct doorbell *bell)
 {
-    watch_ring(&((struct ucx *)state)->watch, bell);
+    watch_listen(&((struct ucx *)state)->watch, bell);
 }
 
 static bool ucx_arm(void *state)
@@ -424,7 +435,7 @@ static void destroy(struct ucx *ucx)
 tutti_status fabric_ucx_open(const struct boot *boot, struct fabric *fabric)
 {
     struct ucx *ucx = mem_calloc(1, sizeof *ucx);
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     if (ucx != NULL) {
         ucx->rank = boot->rank;
@@ -432,16 +443,15 @@ tutti_status fabric_ucx_open(const struct boot *boot, struct fabric *fabric)
         ucx->goodbye = mem_calloc(1, sizeof *ucx->goodbye);
     }
     if (ucx == NULL || ucx->goodbye == NULL) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for UCX");
-    } else {
-        status = make_worker(ucx);
+        mem_free(ucx);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for UCX");
     }
-    status = peers_meet(ucx, boot, status);
+    status = peers_meet(ucx, boot, make_worker(ucx));
     if (status == TUTTI_OK) {
         *fabric = (struct fabric){
             .ops = &ucx_ops, .state = ucx, .rank = boot->rank, .size = boot->size
         };
-    } else if (ucx != NULL) {
+    } else {
         destroy(ucx);
     }
     return status;

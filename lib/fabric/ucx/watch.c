@@ -5,6 +5,8 @@
  */
 #include "fabric/ucx/watch.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -23,14 +25,21 @@ static int set_change(
     return epoll_ctl(watch->epoll, change, fd, &event);
 }
 
+void watch_ring(struct watch *watch)
+{
+    struct doorbell *bell = atomic_load_explicit(&watch->bell, memory_order_acquire);
+
+    if (bell != NULL) {
+        doorbell_ring(bell);
+    }
+}
+
 static void *watch_main(void *user)
 {
     struct watch *watch = user;
     struct epoll_event event = { .data.ptr = NULL };
 
     while (event.data.ptr != &watch->stop) {
-        struct doorbell *bell;
-
         if (epoll_wait(watch->epoll, &event, 1, -1) < 1) {
             continue; /* a debugger's signal */
         }
@@ -41,10 +50,7 @@ static void *watch_main(void *user)
             /* pairs with the acquire of who looks for ends */
             (void)atomic_fetch_add_explicit(&watch->ends, 1, memory_order_release);
         }
-        bell = atomic_load_explicit(&watch->bell, memory_order_acquire);
-        if (bell != NULL) {
-            doorbell_ring(bell);
-        }
+        watch_ring(watch);
     }
     return NULL;
 }
@@ -88,22 +94,34 @@ void watch_fini(struct watch *watch)
 {
     const uint64_t once = 1;
 
-    (void)!write(watch->stop, &once, sizeof once);
+    while (write(watch->stop, &once, sizeof once) < 0) {
+        ; /* a signal */
+    }
     (void)pthread_join(watch->thread, NULL);
     (void)close(watch->epoll);
     (void)close(watch->stop);
 }
 
-void watch_ring(struct watch *watch, struct doorbell *bell)
+void watch_listen(struct watch *watch, struct doorbell *bell)
 {
-    /* pairs with the acquire in watch_main() */
+    /* pairs with the acquire in watch_ring() */
     atomic_store_explicit(&watch->bell, bell, memory_order_release);
 }
 
 bool watch_arm(struct watch *watch)
 {
-    return set_change(watch, EPOLL_CTL_MOD, watch->messages, EPOLLIN,
-                   &watch->messages) == 0;
+    struct pollfd messages = { .fd = watch->messages, .events = POLLIN };
+
+    return poll(&messages, 1, 0) == 0 &&
+            set_change(watch, EPOLL_CTL_MOD, watch->messages, EPOLLIN,
+                    &watch->messages) == 0;
+}
+
+bool watch_can_watch(void)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+    return fd >= 0 && close(fd) == 0;
 }
 
 int watch_process(struct watch *watch, int pid, struct watched *process)
@@ -111,7 +129,10 @@ int watch_process(struct watch *watch, int pid, struct watched *process)
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
     if (fd >= 0 && set_change(watch, EPOLL_CTL_ADD, fd, EPOLLIN, process) != 0) {
+        const int why = errno;
+
         (void)close(fd);
+        errno = why;
         return -1;
     }
     return fd;

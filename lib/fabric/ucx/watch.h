@@ -36,14 +36,18 @@ TUTTI_MUST_USE tutti_status watch_init(struct watch *watch, int messages);
 void watch_fini(struct watch *watch);
 
 /** From now on it rings this one. */
-void watch_ring(struct watch *watch, struct doorbell *bell);
-/** It rings once, when the descriptor is readable or becomes so. False: it cannot. */
+void watch_listen(struct watch *watch, struct doorbell *bell);
+/** Rings it, from any thread; nothing before watch_listen(). */
+void watch_ring(struct watch *watch);
+/** It rings once, when the descriptor becomes readable. False: it is so now, or cannot. */
 bool watch_arm(struct watch *watch);
 /**
  * When a process of this host ends, notes it, counts in `ends`, and rings.
  * @param process  stays until watch_fini()
- * @return a descriptor that the caller closes; -1: the system cannot say when it ends
+ * @return a descriptor that the caller closes; -1: why is in errno
  */
 int watch_process(struct watch *watch, int pid, struct watched *process);
+/** Whether the system can do that at all. */
+bool watch_can_watch(void);
 
 #endif

@@ -435,9 +435,9 @@ TEST(test_internal_variables_are_no_parameters)
 TEST(test_the_launcher_says_how_many_ranks_there_are)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-        "SLURM_STEP_NUM_TASKS" };
+        "SLURM_STEP_NUM_TASKS", "WORLD_SIZE", "RANK", "LOCAL_RANK" };
     static const struct {
-        const char *values[3]; /* of the names; NULL: not set */
+        const char *values[6]; /* of the names; NULL: not set */
         int ranks;
         int name;
     } rows[] = {
@@ -448,12 +448,15 @@ TEST(test_the_launcher_says_how_many_ranks_there_are)
         { { "1", NULL, "2" }, 1, 0 },
         { { NULL, "0", "2" }, 2, 2 },
         { { "x", "5000000000", "-1" }, 0, -1 },
+        { { NULL, NULL, NULL, "2" }, 0, -1 }, /* hosts, to an operator of Kubernetes */
+        { { NULL, NULL, NULL, "2", "0", "0" }, 2, 3 },
+        { { NULL, NULL, "4", "2", "0", "0" }, 4, 2 },
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *variable = NULL;
 
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < 6; j++) {
             if (rows[i].values[j] == NULL) {
                 assert_int_equal(unsetenv(names[j]), 0);
             } else {
@@ -465,7 +468,7 @@ TEST(test_the_launcher_says_how_many_ranks_there_are)
                 variable == NULL ? NULL : strstr(names[rows[i].name], variable),
                 variable == NULL ? NULL : names[rows[i].name]);
     }
-    for (int j = 0; j < 3; j++) {
+    for (int j = 0; j < 6; j++) {
         assert_int_equal(unsetenv(names[j]), 0);
     }
 }

@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "fabric/ucx/ucx.h"
+#include "fabric/ucx/watch.h"
 
 enum {
     RANKS = 3,
@@ -240,6 +243,60 @@ static void test_sleep(void)
     meet();
 }
 
+/*
+ * What one request's poll completes of another is told: rank 1 has looked for data in vain,
+ * and takes it in while it looks for a control message. UCX has nothing to report any more.
+ */
+static void test_taken(void)
+{
+    static struct doorbell bell;
+    uint32_t value = 0;
+    uint32_t seen;
+    int count = 0;
+
+    greet_all();
+    fabric.ops->listen(fabric.state, &bell);
+    if (me == 1) {
+        receive_from(0, 2, &value, sizeof value, 0);
+        receive_from(FABRIC_ANY, 5, &value, sizeof value, 1);
+    }
+    seen = doorbell_listen(&bell);
+    CHECK(poll_all(&count) == TUTTI_OK && count == 0);
+    meet();
+    if (me == 0) {
+        send_to(1, 2, &me, sizeof me, 0);
+        wait_for_all();
+    }
+    meet();
+    if (me == 1) {
+        do {
+            CHECK(fabric.ops->test(fabric.state, requests, 1, NULL) == TUTTI_AGAIN);
+        } while (!fabric.ops->arm(fabric.state));
+        CHECK(doorbell_listen(&bell) != seen);
+        CHECK(poll_all(&count) == TUTTI_OK && count == 1 && is_free(0));
+        fabric.ops->cancel(fabric.state, fabric_request(&fabric, requests, 1), 1);
+        wait_for_all();
+    }
+    meet();
+}
+
+/* What is readable although nothing is to be had, as a worker of UCX that connects, rings no
+ * sleep away at once: there is none. */
+static void test_readable(void)
+{
+    const uint64_t one = 1;
+    uint64_t value;
+    const int messages = eventfd(0, EFD_CLOEXEC);
+    struct watch watch;
+
+    CHECK(messages >= 0 && watch_init(&watch, messages) == TUTTI_OK);
+    CHECK(write(messages, &one, sizeof one) == sizeof one && !watch_arm(&watch));
+    CHECK(read(messages, &value, sizeof value) == sizeof value && watch_arm(&watch));
+    watch_fini(&watch);
+    (void)close(messages);
+    meet();
+}
+
 /* Rank 1 dies while the others sleep: both are told who. Without a parent it is a zombie. */
 static void test_death(void)
 {
@@ -325,6 +382,8 @@ static const struct topic {
     { .name = "messages", .run = test_messages },
     { .name = "order_any", .run = test_order_any },
     { .name = "sleep", .run = test_sleep },
+    { .name = "taken", .run = test_taken },
+    { .name = "readable", .run = test_readable },
     { .name = "death_host", .run = test_death },
     { .name = "death_tcp", .run = test_death },
     { .name = "leave", .run = test_leave },
@@ -360,14 +419,15 @@ int main(int argc, char **argv)
     (void)pthread_barrier_init(&shared->barrier, &attributes, RANKS);
     for (me = 0; me < RANKS; me++) {
         if (fork() == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that fails ends all */
             be_rank(topic);
         }
     }
-    for (int r = 0; r < RANKS; r++) {
+    for (int r = 0; r < RANKS && failed == 0; r++) {
         int how = 0;
 
         (void)wait(&how);
-        failed += WIFEXITED(how) && WEXITSTATUS(how) != 0 ? 1 : 0;
+        failed = WIFEXITED(how) ? WEXITSTATUS(how) : 0;
     }
-    return failed == 0 ? 0 : 1;
+    return failed;
 }

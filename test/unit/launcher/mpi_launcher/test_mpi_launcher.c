@@ -251,6 +251,8 @@ static void ask(struct question *question, char *word)
     char *version = strchr(word, '@');
 
     question->facts.is_slurm |= strcmp(word, "slurm") == 0;
+    question->facts.needs_no_mpi |= strcmp(word, "alone") == 0;
+    question->options.supervise = true;
     if (version != NULL) {
         *version = '\0';
         install(&question->root, word, version + 1);
@@ -258,7 +260,7 @@ static void ask(struct question *question, char *word)
         (void)snprintf(question->mpirun, sizeof question->mpirun, "%s/%s",
                 question->root.path, value_of(word, "mpirun"));
         question->options.mpirun = question->mpirun;
-    } else if (strchr("IS", word[0]) != NULL) {
+    } else if (strchr("IST", word[0]) != NULL) {
         arguments_add(&question->environment, word);
     }
     for (int i = 0; i < 3; i++) {
