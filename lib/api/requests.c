@@ -7,7 +7,7 @@
 #include "api/wait.h"
 #include "base/clock.h"
 #include "observe/observe.h"
-#include "run/complete_device.h"
+#include "run/complete.h"
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/failure.h"

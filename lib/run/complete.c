@@ -6,7 +6,6 @@
 #include "agree/meta.h"
 #include "base/mem.h"
 #include "observe/observe.h"
-#include "run/complete_device.h"
 #include "run/context.h"
 #include "run/persistent.h"
 #include "run/tensor_use.h"
@@ -106,6 +105,12 @@ static struct operation *reversed(struct operation *operations)
         operations = next;
     }
     return result;
+}
+
+void complete_forget_graph(const struct tutti *t, struct operation *operation)
+{
+    t->device.release(t->device.state, operation->on_device.graph_end);
+    operation->on_device.graph_end = NULL;
 }
 
 /* The callback may submit the same tensor again, so the operation is free before it runs. */

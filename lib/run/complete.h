@@ -21,6 +21,9 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
 /** Runs the callbacks of what that returned. No lock held. */
 void complete_call_back(struct tutti *t, struct operation *operations);
 
+/** One that has a graph_end is consumed: no stream will wait for that. Any thread. */
+void complete_forget_graph(const struct tutti *t, struct operation *operation);
+
 /** Ends one operation. */
 void complete_one(struct tutti *t, struct operation *operation, tutti_status status,
         struct error *error);

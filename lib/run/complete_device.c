@@ -180,12 +180,6 @@ void complete_captured(
     complete_list(t, operations);
 }
 
-void complete_forget_graph(const struct tutti *t, struct operation *operation)
-{
-    t->device.release(t->device.state, operation->on_device.graph_end);
-    operation->on_device.graph_end = NULL;
-}
-
 /* Lock held: all of them, in the order in which they came. */
 static struct operation *take_issued(struct inflight *issue)
 {

@@ -59,8 +59,6 @@ tutti_status complete_issue(
  */
 void complete_captured(
         struct tutti *t, struct operation *operations, struct device_event *event);
-/** One that has a graph_end is consumed: no stream will wait for that. Any thread. */
-void complete_forget_graph(const struct tutti *t, struct operation *operation);
 
 /**
  * Engine: ends operations whose events have passed. Errors: the device is lost.

@@ -233,6 +233,34 @@ static int spoil_by_polling(void *stream, void *event)
     return cuEventQuery(event);
 }
 
+/* A stream that is drawn in must be joined again, and nothing may come from outside. */
+UNIT_TEST(test_a_capture_is_one_graph_of_its_own)
+{
+    void *stream, *other, *event, *graph;
+
+    gpu_open(0);
+    stream = gpu_stream();
+    other = gpu_stream();
+    event = gpu_event();
+    for (int joins = 0; joins < 2; joins++) {
+        assert_int_equal(cuStreamBeginCapture_v2(stream, 2), 0);
+        assert_int_equal(cuEventRecord(event, stream), 0);
+        assert_int_equal(cuStreamWaitEvent(other, event, 0), 0);
+        assert_int_equal(cuEventRecord(event, other), 0);
+        assert_int_equal(joins ? cuStreamWaitEvent(stream, event, 0) : 0, 0);
+        assert_int_equal(cuStreamEndCapture(stream, &graph), joins ? 0 : 904);
+    }
+    assert_int_equal(cuGraphDestroy(graph), 0);
+    assert_int_equal(cuEventRecord(event, other), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 2), 0);
+    assert_int_equal(cuStreamWaitEvent(stream, event, 0), 905);
+    assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
+    assert_int_equal(cuEventDestroy_v2(event), 0);
+    assert_int_equal(cuStreamDestroy_v2(other), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    gpu_close(0);
+}
+
 UNIT_TEST(test_what_capture_forbids_spoils_it)
 {
     int (*const calls[])(void *, void *) = { spoil_by_synchronising,
