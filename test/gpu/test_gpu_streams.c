@@ -313,6 +313,51 @@ static void run_ahead(struct ends_rank *r)
     trainer_end(r, &trainer);
 }
 
+/*
+ * A stream that waits takes no more launches after some, and then the host would wait in CUDA: so
+ * many batches are issued ahead, and no more. The rest follows.
+ */
+static void run_full(struct ends_rank *r)
+{
+    enum {
+        SUMS = 200,
+        AHEAD = 128
+    };
+    tutti_request requests[SUMS];
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, SUMS);
+    float host[SUMS];
+    long before;
+
+    ends_whole_sum(r, "first");
+    ends_meet(r);
+    before = gpusim_calls("ncclAllReduce");
+    ends_meet(r);
+    ends_fill(r, memory, (float)(r->rank + 1), SUMS, r->stream);
+    gpusim_hold(r->stream);
+    for (int i = 0; i < SUMS; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "sum%d", i);
+        CHECK(tutti_allreduce_async(r->t, name, memory + i, memory + i, 1,
+                      TUTTI_FLOAT32, TUTTI_SUM, &options, &requests[i]) == TUTTI_OK);
+    }
+    while (gpusim_calls("ncclAllReduce") - before < AHEAD * r->size) {
+        CHECK(tutti_test(r->t, &requests[SUMS - 1]) == TUTTI_AGAIN);
+    }
+    for (int i = 0; i < 1000; i++) {
+        CHECK(tutti_test(r->t, &requests[SUMS - 1]) == TUTTI_AGAIN);
+    }
+    ends_meet(r);
+    CHECK(gpusim_calls("ncclAllReduce") - before == AHEAD * r->size);
+    ends_meet(r);
+    gpusim_release(r->stream);
+    CHECK(tutti_wait_all(r->t, SUMS, requests, TUTTI_FOREVER, NULL) == TUTTI_OK);
+    CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
+    ends_expect(r, host, ends_total(r), SUMS);
+    ends_free(r, memory);
+}
+
 /* ------------------------------------------------------------------- sets and tables */
 
 static void sum_of_set(struct ends_rank *r, const char *name, tutti_process_set set)
@@ -644,6 +689,7 @@ const struct ends_case cases_streams[] = {
     { .name = "callbacks", .body = run_callbacks, .parameters = "" },
     { .name = "free_at_once", .body = run_free_at_once, .parameters = "" },
     { .name = "ahead", .body = run_ahead, .parameters = "" },
+    { .name = "full", .body = run_full, .parameters = "gpu_fusion_bytes=1" },
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
     { .name = "sets", .body = run_sets, .parameters = "" },
     { .name = "registered_sets", .body = run_sets, .parameters = "gpu_register=true" },
