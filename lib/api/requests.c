@@ -233,7 +233,9 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
     demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
     demand(t, wait, operation_satisfied);
-    driver_wait(t, none_is_captured, t, INT64_MAX);
+    if (!none_is_captured(t)) {
+        driver_wait(t, none_is_captured, t, INT64_MAX);
+    }
     observe_operation(t, waited_for(wait), EVENT_LEFT, (uint64_t)begin_ns);
 }
 

@@ -234,9 +234,9 @@ static bool must_ask_sizes(const struct batch *batch)
 static tutti_status refuse_staged(const struct batch *batch)
 {
     return error_set(TUTTI_ERR_UNSUPPORTED,
-            "%s \"%s\" cannot be part of a CUDA graph, for it needs the host: see "
-            "the table of docs/gpu.md, or do it outside of the "
-            "capture",
+            "%s \"%s\" cannot be part of a CUDA graph, for it needs the host (the "
+            "table "
+            "of docs/gpu.md says what does not): do it outside of the capture",
             tutti_collective_name(batch->op.collective),
             batch->operations[0]->request.name);
 }
