@@ -21,8 +21,7 @@
 
 struct head {
     uint64_t length; /* of the address; in the second round 1. 0: the rank has failed */
-    uint64_t
-            kernel; /* equal for processes that can watch each other; 0: it can watch none */
+    uint64_t kernel; /* equal: they can watch each other; 0: it can watch none */
     uint64_t process; /* its number */
 };
 
