@@ -134,7 +134,7 @@ static tutti_status meet(
     }
     head.length = length;
     mine = say(boot, &head, heads, mine);
-    if (mine == TUTTI_OK) {
+    if (mine == TUTTI_OK && address != NULL) {
         mine = make_room(ucx, heads, address);
         mine = mine == TUTTI_OK ? watch_near(ucx, heads) : mine;
         head.length = mine == TUTTI_OK ? 1 : 0;
