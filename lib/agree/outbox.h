@@ -20,6 +20,7 @@ struct tensor_state;
 /** One submission of this rank. Everything is borrowed until its outcome. */
 struct request {
     int collective; /* tutti_collective or meta_collective */
+    int priority; /* of this rank; not agreed on */
     const char *name; /* name_len bytes, not necessarily terminated */
     size_t name_len;
     uint64_t hash; /* request_hash() of the two above */
@@ -27,7 +28,6 @@ struct request {
     void *cookie; /* handed back in the outcome; not NULL */
     struct tensor_state
             *tensor; /* of the name, held (names_hold()); NULL: it is looked up */
-    int priority; /* of this rank; not agreed on */
 };
 
 uint64_t request_hash(int collective, const char *name, size_t name_len);

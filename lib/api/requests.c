@@ -145,7 +145,7 @@ static tutti_status consume(tutti *t, tutti_request *request, struct spent *spen
         return status;
     }
     *request = TUTTI_REQUEST_NULL;
-    if (operation->on_device.graph_end != NULL) {
+    if (operation_is_in_graph(operation)) {
         complete_forget_graph(t, operation);
     }
     if (operation_end(operation)) {

@@ -135,12 +135,12 @@ struct batch {
     struct device_event
             *issued; /* when it is done; or, staged, the last copies       */
     struct staging staging;
-    struct batch_sizes sizes;
 
     const struct dispatcher_backend *backend; /* while RUNNING                       */
     void *task; /* owned; task_bytes of the largest backend           */
     struct tutti *context;
     struct batch *next;
+    struct batch_sizes sizes; /* of one in device memory; large, so the last      */
 };
 
 /** True from when its inputs are fetched to the host. */

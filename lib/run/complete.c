@@ -122,7 +122,7 @@ static void call_back(struct tutti *t, struct operation *operation)
     void *user = operation->callback.user;
 
     operation->error = NULL;
-    if (operation->on_device.graph_end != NULL) {
+    if (operation_is_in_graph(operation)) {
         complete_forget_graph(t, operation);
     }
     if (operation_end(operation)) {

@@ -257,7 +257,7 @@ static bool is_issued(const struct operation *operation, tutti_request request)
 static bool is_in_graph(const struct operation *operation, tutti_request request)
 {
     return operation != NULL && operation_is_of(operation, request) &&
-            operation_is_done(operation) && operation->on_device.graph_end != NULL;
+            operation_is_done(operation) && operation_is_in_graph(operation);
 }
 
 void complete_events(struct tutti *t, struct operation *const *operations,

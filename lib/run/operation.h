@@ -90,10 +90,13 @@ struct operation_numbers {
 struct operation_device {
     tutti_stream stream; /* what was on it must be done                    */
     struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
-    struct device_event *graph_end; /* DONE, and in a CUDA graph: the point behind it
-                                       there; a reference; else NULL          */
     struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
-    struct operation *before; /* in that list, over next; context's lock         */
+    union {
+        struct operation *before; /* in that list, over next; context's lock     */
+        struct device_event *
+                graph_end; /* CAPTURED, and done: the point behind it in the CUDA graph; a
+                               reference; else NULL. See operation_is_in_graph()  */
+    };
     _Atomic uint32_t
             demanded; /* 1: counted in tickets.demands; see operation_demand() */
 };
@@ -232,6 +235,13 @@ static inline bool operation_is_issued(const struct operation *operation)
     return atomic_load_explicit(&operation->done, memory_order_acquire) !=
             OPERATION_PENDING;
 }
+/** True when it is done, and in a CUDA graph. */
+static inline bool operation_is_in_graph(const struct operation *operation)
+{
+    return operation->request.meta.space == OP_CAPTURED &&
+            operation->on_device.graph_end != NULL;
+}
+
 /** True when its memory is the device's. Any thread, while the request is not consumed. */
 static inline bool operation_is_on_device(const struct operation *operation)
 {
