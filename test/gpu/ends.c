@@ -286,6 +286,19 @@ tutti_request ends_sum(struct ends_rank *r, const char *name, const float *input
     return request;
 }
 
+void ends_whole_sum_of(struct ends_rank *r, const char *name, float *tensor,
+        float *pinned, int64_t count)
+{
+    tutti_request request;
+
+    ends_fill(r, tensor, (float)(r->rank + 1), count, r->stream);
+    request = ends_sum(r, name, tensor, tensor, count, r->stream);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_take(r, pinned, tensor, count, r->stream);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_expect(r, pinned, ends_total(r), count);
+}
+
 void ends_whole_sum(struct ends_rank *r, const char *name)
 {
     enum {
@@ -293,14 +306,8 @@ void ends_whole_sum(struct ends_rank *r, const char *name)
     };
     float *memory = ends_alloc(r, COUNT);
     float *pinned = ends_pinned(r, COUNT);
-    tutti_request request;
 
-    ends_fill(r, memory, (float)(r->rank + 1), COUNT, r->stream);
-    request = ends_sum(r, name, memory, memory, COUNT, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    ends_take(r, pinned, memory, COUNT, r->stream);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_expect(r, pinned, ends_total(r), COUNT);
+    ends_whole_sum_of(r, name, memory, pinned, COUNT);
     ends_unpin(r, pinned);
     ends_free(r, memory);
 }

@@ -123,6 +123,9 @@ tutti_request ends_sum(struct ends_rank *r, const char *name, const float *input
         float *output, int64_t count, void *stream);
 /** The same out of fresh memory, through to its right result. */
 void ends_whole_sum(struct ends_rank *r, const char *name);
+/** The same of a tensor of the caller's; `pinned` has room for it on the host. */
+void ends_whole_sum_of(struct ends_rank *r, const char *name, float *tensor,
+        float *pinned, int64_t count);
 /** rank + 1 of all ranks, added up. */
 float ends_total(const struct ends_rank *r);
 

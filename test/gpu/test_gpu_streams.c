@@ -600,14 +600,8 @@ static void run_even_cost(struct ends_rank *r)
 static bool sum_at(struct ends_rank *r, const char *name, float *tensor, float *pinned)
 {
     const uint64_t packed = stats_of(r).device_packed;
-    tutti_request request;
 
-    ends_fill(r, tensor, (float)(r->rank + 1), LARGE, r->stream);
-    request = ends_sum(r, name, tensor, tensor, LARGE, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    ends_take(r, pinned, tensor, LARGE, r->stream);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_expect(r, pinned, ends_total(r), LARGE);
+    ends_whole_sum_of(r, name, tensor, pinned, LARGE);
     return stats_of(r).device_packed != packed;
 }
 
