@@ -88,7 +88,8 @@ struct communicator *communicators_find(const struct communicators *all, uint32_
 
 /**
  * Registers memory with a communicator that is ready, unless it is registered there
- * already; until the communicator ends. All ranks of it register alike, in one order. NCCL must have ncclCommRegister().
+ * already; until the communicator ends. All ranks of it register alike, in one order. NCCL
+ * must have ncclCommRegister().
  * Errors: TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY.
  */
 TUTTI_MUST_USE tutti_status communicator_register(const struct communicators *all,
