@@ -192,9 +192,10 @@ static tutti_status check_world(void)
     }
     return error_set(TUTTI_ERR_MPI,
             "%s=%d, but MPI says that this is rank 0 of 1, and so it will be in all of "
-            "them: the program is linked to another MPI than the mpirun or srun that "
-            "started it. Start it with that MPI's mpirun (tuttirun finds it; under "
-            "srun, try --mpi=pmix or --mpi=pmi2)",
+            "them: they were started by another MPI's mpirun, by srun, or without an "
+            "MPI. Start them with this MPI's mpirun (tuttirun finds it; under srun, "
+            "try "
+            "--mpi=pmix or --mpi=pmi2)",
             variable, launched);
 }
 
