@@ -18,7 +18,7 @@
 #include "run/outcomes.h"
 #include "run/standstill.h"
 
-/* A rank that found nothing to do for so long looks whether the others still live. */
+/* How often a rank looks whether batches move and the others live. */
 #define WATCH_NS 50000000
 
 /* ----------------------------------------------------------------- taking in */
@@ -303,11 +303,11 @@ static tutti_status tick(struct tutti *t)
     return status;
 }
 
-static tutti_status watch(struct tutti *t, bool moved)
+static tutti_status watch(struct tutti *t)
 {
     tutti_status status = TUTTI_OK;
 
-    if (!moved && t->engine.now_ns < t->engine.next_watch_ns) {
+    if (t->engine.now_ns < t->engine.next_watch_ns) {
         return TUTTI_OK;
     }
     t->engine.next_watch_ns = t->engine.now_ns + WATCH_NS;
@@ -317,7 +317,7 @@ static tutti_status watch(struct tutti *t, bool moved)
     if (t->dispatcher.running != NULL) {
         status = standstill_look(t);
     }
-    return moved || status != TUTTI_OK ? status : dispatch_watch(&t->dispatcher);
+    return status != TUTTI_OK ? status : dispatch_watch(&t->dispatcher);
 }
 
 static tutti_status progress(struct tutti *t, bool *moved)
@@ -347,7 +347,7 @@ static tutti_status progress(struct tutti *t, bool *moved)
     if (complete_is_pending(&t->engine.inflight)) {
         status = complete_look(t, moved);
     }
-    return status == TUTTI_OK ? watch(t, *moved) : status;
+    return status == TUTTI_OK ? watch(t) : status;
 }
 
 void engine_progress(struct tutti *t, bool *moved)

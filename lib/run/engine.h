@@ -25,7 +25,7 @@ struct engine {
             cancels_pending; /* 1: some operation has cancel_asked; any thread    */
     int64_t now_ns; /* taken once a pass                                              */
     int64_t next_tick_ns; /* when negotiators look for stalls                         */
-    int64_t next_watch_ns; /* when backends look whether peers live                   */
+    int64_t next_watch_ns; /* when to look whether batches move and peers live        */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed              */
     int64_t stall_ns,
             stall_fail_ns; /* the parameters; fixed; 0: never                  */

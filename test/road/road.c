@@ -1,8 +1,9 @@
 /*
  * The functions that an allreduce enters, for script/lint road: built with a library whose functions
- * call back on entry and exit (-finstrument-functions of GCC). Writes those of the shortest of many
- * allreduces of a known tensor on rank 0, a line each: how deep the call is, and the address in the
- * library.
+ * call back on entry and exit (-finstrument-functions of GCC). Writes those of one allreduce of a
+ * known tensor on rank 0, a line each: how deep the call is, and the address in the library. Of many
+ * allreduces that one is taken which enters the fewest different functions: not one that had to
+ * wait for a rank without a core, and looked after it.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -10,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tutti/tutti.h>
@@ -32,6 +34,7 @@ struct call {
 struct road {
     struct call calls[CALLS_MAX];
     size_t count;
+    size_t functions; /* different ones */
 };
 
 void __cyg_profile_func_enter(void *function, void *site);
@@ -57,6 +60,27 @@ UNSEEN void __cyg_profile_func_exit(void *function, void *site)
     depth--;
 }
 
+static UNSEEN int by_address(const void *a, const void *b)
+{
+    const uintptr_t x = (uintptr_t)((const struct call *)a)->function;
+    const uintptr_t y = (uintptr_t)((const struct call *)b)->function;
+
+    return (x > y) - (x < y);
+}
+
+static UNSEEN size_t count_functions(const struct road *road)
+{
+    static struct call sorted[CALLS_MAX];
+    size_t functions = 0;
+
+    memcpy(sorted, road->calls, road->count * sizeof *sorted);
+    qsort(sorted, road->count, sizeof *sorted, by_address);
+    for (size_t i = 0; i < road->count; i++) {
+        functions += i == 0 || sorted[i].function != sorted[i - 1].function;
+    }
+    return functions;
+}
+
 static UNSEEN bool sum(tutti *t, bool noted)
 {
     float values[COUNT] = { 1 };
@@ -68,8 +92,11 @@ static UNSEEN bool sum(tutti *t, bool noted)
     status = tutti_allreduce(
             t, "x", values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL);
     is_on = false;
-    if (noted && (shortest.count == 0 || taken.count < shortest.count)) {
-        shortest = taken;
+    if (noted) {
+        taken.functions = count_functions(&taken);
+        if (shortest.count == 0 || taken.functions < shortest.functions) {
+            shortest = taken;
+        }
     }
     return status == TUTTI_OK && values[0] == (float)tutti_size(t);
 }
