@@ -26,8 +26,9 @@ static tutti_status check_alone(int transport)
             ? TUTTI_OK
             : error_set(TUTTI_ERR_UNSUPPORTED,
                       "%s=%d, but tutti cannot join these ranks: %s, and "
-                      "neither tuttirun nor torchrun nor srun's PMI says "
-                      "who is there; tutti-info prints what is there",
+                      "neither tuttirun nor srun's PMI nor torchrun's variables (RANK, "
+                      "WORLD_SIZE, MASTER_ADDR, MASTER_PORT) say who is there; "
+                      "tutti-info prints what is there",
                       variable, launched,
                       transport == CONFIG_TRANSPORT_UCX ? "transport is ucx"
                                                         : choice.why);

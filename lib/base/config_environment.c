@@ -313,9 +313,10 @@ int config_launched_ranks(const char **variable)
     /* mpirun may run inside a step of srun, but not the other way round. */
     static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
         "SLURM_STEP_NUM_TASKS", "WORLD_SIZE" };
-    /* Operators of Kubernetes also set the last, for torchrun: to the number of hosts. */
-    const bool is_rank =
-            variable_get("RANK") != NULL && variable_get("LOCAL_RANK") != NULL;
+    /* Operators of Kubernetes also set the last, for torchrun: to the number of hosts. With it
+     * they say where to meet. */
+    const bool is_rank = variable_get("RANK") != NULL &&
+            (variable_get("LOCAL_RANK") != NULL || variable_get("MASTER_ADDR") == NULL);
     const size_t count = sizeof names / sizeof names[0] - (is_rank ? 0 : 1);
 
     for (size_t i = 0; i < count; i++) {

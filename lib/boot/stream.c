@@ -16,14 +16,20 @@
 
 #define RETRY_NS 50000000
 
+void stream_limit(int fd, int seconds)
+{
+    const struct timeval limit = { .tv_sec = seconds };
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 static int prepare(int fd)
 {
-    const struct timeval patience = { .tv_sec = BOOT_PATIENCE_S };
     const int on = 1;
 
     if (fd >= 0) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        stream_limit(fd, BOOT_PATIENCE_S);
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     return fd;
@@ -50,15 +56,17 @@ static int try_all(const struct addrinfo *found)
 int stream_connect(const char *host, const char *port)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    const int64_t until = clock_ns() + (int64_t)BOOT_PATIENCE_S * 1000000000;
+    const int64_t now = clock_ns();
+    const int64_t until = now + (int64_t)BOOT_PATIENCE_S * 1000000000;
+    const int64_t named = now + (int64_t)BOOT_NAME_PATIENCE_S * 1000000000;
     int fd = -1;
 
     while (fd < 0 && clock_ns() < until) {
         struct addrinfo *found = NULL;
         const int code = getaddrinfo(host, port, &hints, &found);
 
-        if (code != 0 && code != EAI_AGAIN) {
-            errno = ENOENT;
+        if (code != 0 && clock_ns() >= named) {
+            errno = 0;
             return -1;
         }
         fd = try_all(found);

@@ -11,12 +11,23 @@
 /** How long a start waits for what other ranks do. */
 #define BOOT_PATIENCE_S 300
 
-/** Connects, trying again until somebody listens there; -1: nobody does, errno says why. */
+/** So long may the name of a host be unknown: those of new pods are, for some seconds. */
+#define BOOT_NAME_PATIENCE_S 60
+/** How long who calls may take for its first word, and who listens for the answer to it. */
+#define BOOT_CALLER_PATIENCE_S 10
+#define BOOT_HELLO_PATIENCE_S 60
+
+/**
+ * Connects, trying again until somebody listens there; -1: nobody does, errno says why; 0: the
+ * host has no address.
+ */
 int stream_connect(const char *host, const char *port);
 /** Listens on all addresses of this host; -1: errno says why. */
 int stream_listen(const char *port, int backlog);
 /** The next connection; -1: none came. */
 int stream_accept(int listening);
+/** How long each read and write may take; at first BOOT_PATIENCE_S. */
+void stream_limit(int fd, int seconds);
 /** False: the other end is gone, or nothing came: errno is 0, or EAGAIN. */
 bool stream_read(int fd, void *bytes, size_t len);
 bool stream_write(int fd, const void *bytes, size_t len);

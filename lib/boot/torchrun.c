@@ -16,7 +16,7 @@
  * closes the connection: then we come back and speak as it does.
  *
  * The first query, ADD, is answered by rank 0, where it listens itself, with RANK_ZERO. Then
- * the exchange needs no store: each sends its rank, and its bytes each time.
+ * the exchange needs no store: each sends who it is, and its bytes each time.
  */
 #include "boot/torchrun.h"
 
@@ -45,6 +45,12 @@ enum query {
     QUERY_GET = 3,
     QUERY_ADD,
     QUERY_WAIT = 6
+};
+
+/* What a rank says to rank 0. */
+struct caller {
+    int32_t rank;
+    int32_t size;
 };
 
 struct torchrun {
@@ -112,6 +118,13 @@ static void put_hello(struct wire_writer *out, const struct torchrun *t)
 
 static tutti_status say_lost(const struct torchrun *t, const char *whom)
 {
+    if (errno == EMSGSIZE) {
+        return error_set(TUTTI_ERR_CONFIG,
+                "rank %d, with WORLD_SIZE=%d, has met a rank with another WORLD_SIZE, "
+                "or "
+                "with another version of tutti, at MASTER_ADDR=%s, MASTER_PORT=%s",
+                t->rank, t->size, t->host, t->port);
+    }
     if (errno == EAGAIN) {
         return error_set(TUTTI_ERR_SYSTEM,
                 "waited %d s at MASTER_ADDR=%s, MASTER_PORT=%s for %s to call "
@@ -151,7 +164,7 @@ static bool store_get(
     if (!tell(t, &get) || !stream_read(t->store, &len, sizeof len)) {
         return false;
     }
-    errno = 0;
+    errno = EMSGSIZE;
     return len == bytes && stream_read(t->store, value, bytes);
 }
 
@@ -211,31 +224,48 @@ static tutti_status gather_at_zero(
 }
 
 /* Whoever begins in another way is not of this job. */
-static bool take_hello(struct torchrun *t, int fd)
+static bool hear(const struct torchrun *t, int fd, struct caller *caller)
 {
     const int64_t answer = RANK_ZERO;
     struct wire_writer expected = { 0 };
     uint8_t heard[2 * KEY_MAX];
-    int32_t rank = -1;
     bool right;
 
+    stream_limit(fd, BOOT_CALLER_PATIENCE_S);
     put_hello(&expected, t);
     right = !expected.failed && stream_read(fd, heard, expected.len) &&
             memcmp(heard, expected.data, expected.len) == 0 &&
             stream_write(fd, &answer, sizeof answer) &&
-            stream_read(fd, &rank, sizeof rank) && rank > 0 && rank < t->size &&
-            t->ranks[rank] < 0;
+            stream_read(fd, caller, sizeof *caller);
     wire_writer_fini(&expected);
-    if (right) {
-        t->ranks[rank] = fd;
-    } else {
-        (void)close(fd);
-    }
+    stream_limit(fd, BOOT_PATIENCE_S);
     return right;
+}
+
+static tutti_status take_in(struct torchrun *t, int fd, int *here)
+{
+    struct caller caller;
+
+    if (!hear(t, fd, &caller)) {
+        (void)close(fd);
+        return TUTTI_OK;
+    }
+    if (caller.size == t->size && caller.rank > 0 && caller.rank < t->size &&
+            t->ranks[caller.rank] < 0) {
+        t->ranks[caller.rank] = fd;
+        (*here)++;
+        return TUTTI_OK;
+    }
+    (void)close(fd);
+    return error_set(TUTTI_ERR_CONFIG,
+            "a process with RANK=%d and WORLD_SIZE=%d has come to rank 0 of %d%s",
+            (int)caller.rank, (int)caller.size, t->size,
+            caller.size == t->size ? ", where that rank is already" : "");
 }
 
 static tutti_status await_ranks(struct torchrun *t, int listening)
 {
+    tutti_status status = TUTTI_OK;
     int here = 1;
 
     t->ranks = mem_calloc((size_t)t->size, sizeof *t->ranks);
@@ -243,15 +273,15 @@ static tutti_status await_ranks(struct torchrun *t, int listening)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", t->size);
     }
     memset(t->ranks, -1, (size_t)t->size * sizeof *t->ranks);
-    while (here < t->size) {
+    while (here < t->size && status == TUTTI_OK) {
         const int fd = stream_accept(listening);
 
         if (fd < 0) {
             break;
         }
-        here += take_hello(t, fd) ? 1 : 0;
+        status = take_in(t, fd, &here);
     }
-    for (int r = 1; r < t->size; r++) {
+    for (int r = 1; r < t->size && status == TUTTI_OK; r++) {
         if (t->ranks[r] < 0) {
             return error_set(TUTTI_ERR_SYSTEM,
                     "rank %d of %d did not come to MASTER_ADDR=%s, MASTER_PORT=%s "
@@ -260,10 +290,30 @@ static tutti_status await_ranks(struct torchrun *t, int listening)
                     r, t->size, t->host, t->port, BOOT_PATIENCE_S);
         }
     }
-    return TUTTI_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------- the start */
+
+static tutti_status say_nobody(const struct torchrun *t)
+{
+    if (errno == 0) {
+        return error_set(TUTTI_ERR_SYSTEM,
+                "rank %d finds no address of MASTER_ADDR=%s, after %d s", t->rank,
+                t->host, BOOT_NAME_PATIENCE_S);
+    }
+    return error_set_errno(TUTTI_ERR_SYSTEM,
+            "rank %d finds nobody to meet at MASTER_ADDR=%s, MASTER_PORT=%s", t->rank,
+            t->host, t->port);
+}
+
+static tutti_status say_stranger(const struct torchrun *t)
+{
+    return error_set(TUTTI_ERR_SYSTEM,
+            "what listens at MASTER_ADDR=%s, MASTER_PORT=%s is neither PyTorch nor "
+            "rank 0 of this job",
+            t->host, t->port);
+}
 
 /* TUTTI_AGAIN: who listens there does not understand, and has closed the connection. */
 static tutti_status greet(struct torchrun *t, int64_t *answer)
@@ -272,16 +322,16 @@ static tutti_status greet(struct torchrun *t, int64_t *answer)
 
     t->store = stream_connect(t->host, t->port);
     if (t->store < 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM,
-                "rank %d finds nobody to meet at MASTER_ADDR=%s, MASTER_PORT=%s",
-                t->rank, t->host, t->port);
+        return say_nobody(t);
     }
+    stream_limit(t->store, BOOT_HELLO_PATIENCE_S);
     put_hello(&hello, t);
     if (tell(t, &hello) && stream_read(t->store, answer, sizeof *answer)) {
+        stream_limit(t->store, BOOT_PATIENCE_S);
         return TUTTI_OK;
     }
     if (errno == EAGAIN) {
-        return say_lost(t, "rank 0");
+        return say_stranger(t);
     }
     (void)close(t->store);
     t->store = -1;
@@ -290,7 +340,7 @@ static tutti_status greet(struct torchrun *t, int64_t *answer)
 
 static tutti_status come(struct torchrun *t)
 {
-    const int32_t rank = t->rank;
+    const struct caller self = { t->rank, t->size };
     int64_t answer = 0;
     tutti_status status = greet(t, &answer);
 
@@ -299,14 +349,11 @@ static tutti_status come(struct torchrun *t)
         status = greet(t, &answer);
     }
     if (status == TUTTI_AGAIN) {
-        return error_set(TUTTI_ERR_SYSTEM,
-                "what listens at MASTER_ADDR=%s, MASTER_PORT=%s is neither PyTorch nor "
-                "rank 0 of this job",
-                t->host, t->port);
+        return say_stranger(t);
     }
     t->has_store = answer != RANK_ZERO;
     if (status == TUTTI_OK && !t->has_store &&
-            !stream_write(t->store, &rank, sizeof rank)) {
+            !stream_write(t->store, &self, sizeof self)) {
         return say_lost(t, "rank 0");
     }
     return status;
@@ -361,14 +408,14 @@ static void torchrun_close(void *user)
     mem_free(t);
 }
 
-static tutti_status read_number(const char *variable, int most, int *number)
+static tutti_status read_number(const char *variable, int least, int most, int *number)
 {
     const char *text = config_foreign(variable);
     int64_t value = 0;
 
-    if (text == NULL || !text_to_int64(text, &value) || value < 0 || value > most) {
-        return error_set(TUTTI_ERR_CONFIG, "%s=%s is not a number from 0 to %d",
-                variable, text == NULL ? "" : text, most);
+    if (text == NULL || !text_to_int64(text, &value) || value < least || value > most) {
+        return error_set(TUTTI_ERR_CONFIG, "%s=%s is not a number from %d to %d",
+                variable, text == NULL ? "" : text, least, most);
     }
     *number = (int)value;
     return TUTTI_OK;
@@ -376,11 +423,15 @@ static tutti_status read_number(const char *variable, int most, int *number)
 
 static tutti_status read_job(struct torchrun *t)
 {
-    tutti_status status = read_number("WORLD_SIZE", RANKS_MAX, &t->size);
     const char *attempt = config_foreign("TORCHELASTIC_RESTART_COUNT");
+    tutti_status status = read_number("WORLD_SIZE", 1, RANKS_MAX, &t->size);
+    int port;
 
     if (status == TUTTI_OK) {
-        status = read_number("RANK", t->size - 1, &t->rank);
+        status = read_number("RANK", 0, t->size - 1, &t->rank);
+    }
+    if (status == TUTTI_OK) {
+        status = read_number("MASTER_PORT", 1, UINT16_MAX, &port);
     }
     t->host = config_foreign("MASTER_ADDR");
     t->port = config_foreign("MASTER_PORT");
