@@ -186,8 +186,9 @@ static void copy_block(void *const *outputs, int m, size_t offset, size_t bytes)
     }
 }
 
-void scalar_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
-        void *const *outputs, int m, size_t first, size_t count)
+/** Cuts the elements from `first` on in blocks. */
+static void reduce_blocks(const struct reduce_spec *spec, const void *const *inputs,
+        int n, void *const *outputs, int m, size_t first, size_t count)
 {
     _Alignas(64) char scratch[SCRATCH_BYTES];
     struct reduction r = reduction_of(spec, n);
@@ -200,5 +201,29 @@ void scalar_tree(const struct reduce_spec *spec, const void *const *inputs, int 
 
         reduce_block(&r, inputs, offset, (char *)outputs[0] + offset, some);
         copy_block(outputs, m, offset, some * r.kernels.element_bytes);
+    }
+}
+
+/** True when elements are combined as they are, without another pass over them. */
+static bool is_plain(
+        const struct reduce_spec *spec, const struct reduce_kernels *kernels)
+{
+    return kernels->load == NULL && kernels->store == NULL && spec->prescale == 1 &&
+            spec->postscale == 1 && (spec->op != TUTTI_AVERAGE || spec->divisor == 1);
+}
+
+void scalar_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
+        void *const *outputs, int m, size_t first, size_t count)
+{
+    const struct reduce_kernels *kernels = kernels_find(spec->dtype, spec->op);
+    const size_t offset = first * kernels->element_bytes;
+
+    /* Small sums of two ranks: all else costs more than they do. */
+    if (n == 2 && m == 1 && is_plain(spec, kernels)) {
+        kernels->combine[spec->op]((char *)outputs[0] + offset,
+                (const char *)inputs[0] + offset, (const char *)inputs[1] + offset,
+                count - first);
+    } else {
+        reduce_blocks(spec, inputs, n, outputs, m, first, count);
     }
 }
