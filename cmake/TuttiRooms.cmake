@@ -108,15 +108,17 @@ function(tutti_library)
     endif()
 endfunction()
 
-# tutti_unit_test(NAME name ROOM room [SOURCES ...]): one room and those below, alone.
+# tutti_unit_test(NAME name ROOM room [SOURCES ...] [ONLY pattern]): one room and those below, alone; ONLY the
+# tests whose names match.
 function(tutti_unit_test)
-    cmake_parse_arguments(UNIT "" "NAME;ROOM" "SOURCES;LIBS" ${ARGN})
+    cmake_parse_arguments(UNIT "" "NAME;ROOM;ONLY" "SOURCES;LIBS" ${ARGN})
     if(NOT UNIT_SOURCES)
         set(UNIT_SOURCES ${UNIT_NAME}.c)
     endif()
     add_executable(${UNIT_NAME} ${UNIT_SOURCES})
     target_link_libraries(${UNIT_NAME} PRIVATE tutti_${UNIT_ROOM} tutti_unit_main m
         ${UNIT_LIBS})
-    add_test(NAME unit.${UNIT_NAME} COMMAND ${UNIT_NAME})
-    set_tests_properties(unit.${UNIT_NAME} PROPERTIES LABELS unit TIMEOUT ${TUTTI_TEST_LIMIT})
+    add_test(NAME unit.${UNIT_NAME} COMMAND ${UNIT_NAME} ${UNIT_ONLY})
+    set_tests_properties(unit.${UNIT_NAME} PROPERTIES LABELS unit TIMEOUT ${TUTTI_TEST_LIMIT}
+        FAIL_REGULAR_EXPRESSION "[^0-9]0 test\\(s\\) run")
 endfunction()

@@ -19,7 +19,7 @@
 
 enum {
     LAYERS = 4,
-    EPOCHS = 40,
+    EPOCHS = 20,
     BATCH = 32, /* images per step over all workers */
     SEED = 1
 };

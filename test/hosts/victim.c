@@ -111,7 +111,7 @@ static tutti_status step(tutti *t, const char *phase, int i)
     if (strcmp(phase, "names") == 0) {
         (void)snprintf(name, sizeof name, "step%d", i);
     }
-    pause_ms(strcmp(phase, "idle") == 0 ? IDLE_MS : 1);
+    pause_ms(strcmp(phase, "idle") == 0 ? IDLE_MS : 5);
     return tutti_allreduce(t, is_large ? "large" : name, values, values,
             is_large ? LARGE : 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 }

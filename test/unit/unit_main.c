@@ -1,5 +1,6 @@
 /*
- * Runs the tests of a program that has UNIT_TEST()s and no main() of its own.
+ * Runs the tests of a program that has UNIT_TEST()s and no main() of its own: all, or those whose
+ * names match its argument, such as '*threads*'.
  */
 #include "test/unit/unit.h"
 
@@ -20,7 +21,10 @@ void unit_add(const char *name, CMUnitTestFunction function, CMFixtureFunction s
         .teardown_func = tear_down };
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     return _cmocka_run_group_tests("tests", tests, tests_count, NULL, NULL);
 }

@@ -32,7 +32,7 @@ enum {
     VICTIMS = 8, /* that are killed */
     DECIMAL = 10,
     MS = 1000000,
-    QUIET_S = 5, /* in which nothing happens, to measure heartbeats */
+    QUIET_S = 2, /* in which nothing happens, to measure heartbeats */
     SUSPECT_BEATS =
             4 /* and LINK_SUSPECT_MS: tuttirun has noticed that it hears nothing */
 };

@@ -287,7 +287,7 @@ ALL_TEST(test_overlapping_sets)
         { .id = 4, .index = OP_SETS_MAX - 1, .size = 3, .ranks = { 2, 3, 0 } },
     };
 
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= 2; seed++) {
         run_random("012021", clubs, 2, seed);
         run_random("000111", clubs, 3, seed);
     }
@@ -338,7 +338,7 @@ ALL_TEST(test_ranks_may_be_left_out)
         { .id = 3, .index = 2, .size = 5, .ranks = { 0, 1, 2, 4, 5 } },
     };
 
-    for (uint64_t seed = 1; seed <= 4; seed++) {
+    for (uint64_t seed = 1; seed <= 2; seed++) {
         struct program program = program_new(280);
         struct job *jobs = program.jobs;
         uint64_t random = seed;
