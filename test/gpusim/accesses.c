@@ -3,13 +3,14 @@
  */
 #include "test/gpusim/state.h"
 
-bool access_touch(const struct access *access, const struct clock *clock,
+/* Up to the first race of an operation, of which nothing more is said. */
+static bool touch(const struct access *access, const struct clock *clock,
         const struct gpusim_range *range, bool writes)
 {
-    struct allocation *allocation = memory_find(range->start, NULL);
+    struct allocation *allocation = memory_find(range->start);
     struct conflict conflict;
 
-    if (allocation == NULL || !allocation->is_live || range->bytes == 0 ||
+    if (allocation == NULL || range->bytes == 0 ||
             !shadow_touch(
                     &allocation->shadow, range, writes, access, clock, &conflict)) {
         return false;
@@ -38,43 +39,27 @@ void access_by_host(const char *label, const struct clock *clock,
         .actor = ACTOR_HOST,
     };
 
-    (void)access_touch(&access, clock, range, writes);
+    (void)touch(&access, clock, range, writes);
 }
 
-/* Kernels and collectives reach memory of their own device only. */
-static bool on_device(const struct stream *stream, uint64_t address)
-{
-    const struct arena *arena = arena_of(address);
-
-    return arena == NULL || arena->kind != ARENA_DEVICE ||
-            arena->device == stream->context->device->ordinal;
-}
-
-static int check_range(const struct stream *stream, const struct op *op,
+/* Work of a stream reaches memory of its own device only. */
+static int check_range(const struct stream *stream, const char *label,
         const struct gpusim_range *range)
 {
-    if (range->bytes == 0) {
-        return CUDA_SUCCESS;
-    }
-    if (arena_of(range->start) == NULL) {
-        if (op->kind == OP_PLAIN) {
-            return CUDA_SUCCESS; /* pageable memory, which the call looked at */
-        }
-        gpusim_report("%s on %s touches %zu bytes that are no GPU's", op->label,
-                stream->name, range->bytes);
+    const struct allocation *allocation = memory_find(range->start);
+
+    if (allocation != NULL && allocation->kind == MEMORY_DEVICE &&
+            allocation->owner->device != stream->context->device) {
+        gpusim_report("%s on %s touches memory of device %d", label, stream->name,
+                allocation->owner->device->ordinal);
         return CUDA_ILLEGAL_ADDRESS;
     }
-    if (op->kind != OP_PLAIN && !on_device(stream, range->start)) {
-        gpusim_report("%s on %s touches memory of device %d", op->label, stream->name,
-                arena_of(range->start)->device);
-        return CUDA_ILLEGAL_ADDRESS;
-    }
-    return memory_check(op->label, range->start, range->bytes) == CUDA_SUCCESS
+    return memory_check(label, range->start, range->bytes) == CUDA_SUCCESS
             ? CUDA_SUCCESS
             : CUDA_ILLEGAL_ADDRESS;
 }
 
-/* Checks and notes ranges of one direction, up to the first race. */
+/* Checks and notes ranges of one direction. */
 static int touch_all(
         const struct stream *stream, const struct op *op, bool writes, bool *raced)
 {
@@ -87,12 +72,12 @@ static int touch_all(
     };
 
     for (size_t i = 0; i < ranges->count; i++) {
-        int result = check_range(stream, op, &ranges->list[i]);
+        int result = check_range(stream, op->label, &ranges->list[i]);
 
         if (result != CUDA_SUCCESS) {
             return result;
         }
-        *raced = *raced || access_touch(&access, &op->clock, &ranges->list[i], writes);
+        *raced = *raced || touch(&access, &op->clock, &ranges->list[i], writes);
     }
     return CUDA_SUCCESS;
 }

@@ -1,81 +1,71 @@
 /*
- * Addresses: one arena per device, one of pinned and one of managed memory. With
- * GPUSIM_PROTECT the product sees device memory through a mapping without any rights, except
- * while a kernel's body runs; the simulator has another mapping of the same bytes.
+ * Addresses, which are not used twice: those of device memory, and those of host memory that
+ * CUDA knows. With GPUSIM_PROTECT the product sees device memory through a mapping without any
+ * rights, except while a kernel's body runs; the simulator has another mapping of the same bytes.
  */
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "test/gpusim/state.h"
 
-enum {
-    ARENAS_MAX = DEVICES_MAX + 2,
-    RESERVED_GIB = 64 /* addresses of each */
+static const size_t reserved_bytes = (size_t)256 << 30; /* addresses of each */
+
+struct arena {
+    uint64_t base; /* for the product                            */
+    char *alias; /* the same bytes, for the simulator          */
+    atomic_size_t next; /* first byte never used; read without the lock, too */
+    struct allocation **allocations; /* by address; freed ones as well  */
+    size_t count;
+    size_t capacity;
 };
 
 static struct {
     pthread_mutex_t
             lock; /* of the bytes themselves; the innermost but that of reports */
-    struct arena arenas[ARENAS_MAX];
-    size_t count;
+    struct arena device, host;
     size_t page;
     bool protects;
     struct sigaction previous; /* what SIGSEGV did */
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-struct arena *arena_of(uint64_t address)
+static bool arena_has(const struct arena *arena, uint64_t address)
 {
-    for (size_t i = 0; i < memory.count; i++) {
-        struct arena *arena = &memory.arenas[i];
-
-        if (address >= arena->base && address - arena->base < arena->reserved) {
-            return arena;
-        }
-    }
-    return NULL;
+    return address >= arena->base && address - arena->base < reserved_bytes;
 }
 
-struct arena *arena_find(enum arena_kind kind, int device)
+static struct arena *arena_of(uint64_t address)
 {
-    for (size_t i = 0; i < memory.count; i++) {
-        if (memory.arenas[i].kind == kind &&
-                (kind != ARENA_DEVICE || memory.arenas[i].device == device)) {
-            return &memory.arenas[i];
-        }
+    if (arena_has(&memory.device, address)) {
+        return &memory.device;
     }
-    return NULL;
+    return arena_has(&memory.host, address) ? &memory.host : NULL;
 }
 
-static int arena_init(enum arena_kind kind, int device)
+static int arena_init(struct arena *arena, bool is_protected)
 {
-    struct arena *arena = &memory.arenas[memory.count];
-    size_t reserved = (size_t)RESERVED_GIB << 30;
     void *alias, *base;
     int file = memfd_create("gpusim", MFD_CLOEXEC);
 
-    if (file < 0 || ftruncate(file, (off_t)reserved) != 0) {
+    if (file < 0 || ftruncate(file, (off_t)reserved_bytes) != 0) {
         return CUDA_OPERATING_SYSTEM;
     }
-    alias = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-            file, 0);
+    alias = mmap(NULL, reserved_bytes, PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_NORESERVE, file, 0);
     base = alias;
-    if (memory.protects && kind == ARENA_DEVICE) {
-        base = mmap(NULL, reserved, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (is_protected) {
+        base = mmap(
+                NULL, reserved_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
     }
     (void)close(file);
     if (alias == MAP_FAILED || base == MAP_FAILED) {
         return CUDA_OPERATING_SYSTEM;
     }
-    *arena = (struct arena){
-        .base = (uint64_t)(uintptr_t)base,
-        .alias = alias,
-        .reserved = reserved,
-        .kind = kind,
-        .device = device,
-    };
-    memory.count++;
+    arena->base = (uint64_t)(uintptr_t)base;
+    arena->alias = alias;
     return CUDA_SUCCESS;
 }
 
@@ -84,10 +74,9 @@ static void on_fault(int number, siginfo_t *info, void *user)
 {
     static const char text[] =
             "gpusim: host code touched device memory (a missing staging copy?)\n";
-    const struct arena *arena = arena_of((uint64_t)(uintptr_t)info->si_addr);
 
     (void)user;
-    if (arena != NULL && arena->kind == ARENA_DEVICE) {
+    if (arena_has(&memory.device, (uint64_t)(uintptr_t)info->si_addr)) {
         ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
 
         (void)written;
@@ -98,41 +87,107 @@ static void on_fault(int number, siginfo_t *info, void *user)
 int arenas_init(void)
 {
     struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
-    int result = CUDA_SUCCESS;
+    int result;
 
     memory.page = (size_t)sysconf(_SC_PAGESIZE);
     memory.protects = gpusim_option("GPUSIM_PROTECT", 0) != 0;
-    for (int i = 0; result == CUDA_SUCCESS && i < sim.device_count; i++) {
-        result = arena_init(ARENA_DEVICE, i);
+    result = arena_init(&memory.device, memory.protects);
+    if (result == CUDA_SUCCESS) {
+        result = arena_init(&memory.host, false);
     }
-    result = result == CUDA_SUCCESS ? arena_init(ARENA_PINNED, -1) : result;
-    result = result == CUDA_SUCCESS ? arena_init(ARENA_MANAGED, -1) : result;
     if (result == CUDA_SUCCESS && memory.protects) {
         (void)sigaction(SIGSEGV, &action, &memory.previous);
     }
     return result;
 }
 
-static void protect(int rights)
+/* ---- allocations ---- */
+
+struct allocation *arena_extend(enum memory_kind kind, size_t span_bytes)
 {
-    for (size_t i = 0; memory.protects && i < memory.count; i++) {
-        const struct arena *arena = &memory.arenas[i];
+    struct arena *arena = kind == MEMORY_DEVICE ? &memory.device : &memory.host;
+    struct allocation *allocation;
 
-        if (arena->kind == ARENA_DEVICE && arena->next > 0) {
-            size_t used = (arena->next + memory.page - 1) & ~(memory.page - 1);
+    if (span_bytes > reserved_bytes - arena->next) {
+        return NULL;
+    }
+    if (arena->count == arena->capacity) {
+        arena->capacity = 2 * arena->capacity + 64;
+        arena->allocations = realloc(
+                arena->allocations, arena->capacity * sizeof *arena->allocations);
+    }
+    allocation = calloc(1, sizeof *allocation);
+    allocation->start = arena->base + arena->next;
+    allocation->span_bytes = span_bytes;
+    allocation->kind = kind;
+    arena->next += span_bytes;
+    arena->allocations[arena->count++] = allocation;
+    return allocation;
+}
 
-            (void)mprotect((void *)(uintptr_t)arena->base, used, rights);
-        }
+static int compare(const void *address, const void *element)
+{
+    const uint64_t at = *(const uint64_t *)address;
+    const struct allocation *allocation = *(struct allocation *const *)element;
+
+    if (at < allocation->start) {
+        return -1;
+    }
+    return at - allocation->start >= allocation->span_bytes;
+}
+
+struct allocation *arena_find(uint64_t address)
+{
+    const struct arena *arena = arena_of(address);
+    struct allocation **found;
+
+    if (arena == NULL || arena->count == 0) {
+        return NULL;
+    }
+    found = bsearch(
+            &address, arena->allocations, arena->count, sizeof(void *), compare);
+    return found == NULL ? NULL : *found;
+}
+
+struct allocation *arena_at(size_t index)
+{
+    if (index < memory.device.count) {
+        return memory.device.allocations[index];
+    }
+    index -= memory.device.count;
+    return index < memory.host.count ? memory.host.allocations[index] : NULL;
+}
+
+/* The whole pages of it; its neighbours may have the others. */
+void arena_drop(const struct allocation *allocation)
+{
+    char *start = gpusim_at(allocation->start);
+    const size_t skipped = -(uintptr_t)start & (memory.page - 1);
+
+    if (allocation->span_bytes >= skipped + memory.page) {
+        (void)madvise(start + skipped,
+                (allocation->span_bytes - skipped) & ~(memory.page - 1), MADV_REMOVE);
     }
 }
 
-void memory_open(void)
+/* ---- bytes ---- */
+
+static void protect(int rights)
+{
+    const size_t used = (memory.device.next + memory.page - 1) & ~(memory.page - 1);
+
+    if (memory.protects && used > 0) {
+        (void)mprotect((void *)(uintptr_t)memory.device.base, used, rights);
+    }
+}
+
+void arena_open(void)
 {
     pthread_mutex_lock(&memory.lock);
     protect(PROT_READ | PROT_WRITE);
 }
 
-void memory_close(void)
+void arena_close(void)
 {
     protect(PROT_NONE);
     pthread_mutex_unlock(&memory.lock);
@@ -168,9 +223,4 @@ void gpusim_copy_in(uint64_t to, const void *from, size_t bytes)
     gpusim_memory_lock();
     memcpy(gpusim_at(to), from, bytes);
     gpusim_memory_unlock();
-}
-
-struct arena *arena_at(size_t index)
-{
-    return index < memory.count ? &memory.arenas[index] : NULL;
 }

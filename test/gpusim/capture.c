@@ -6,6 +6,7 @@
  * that began it on the one that is launched on, those of each other one on a stream of the
  * graph's own, with the waits in between. So nothing is ordered that the capture did not order.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "test/gpusim/state.h"
@@ -31,9 +32,7 @@ struct node {
     size_t before; /* in its lane */
     size_t after; /* what it waits for in another one */
     bool reached; /* the end comes after it */
-    struct stream *stream; /* in the launch in work, and its place there */
-    uint64_t sequence;
-    struct clock clock;
+    struct place place; /* in the newest launch */
 };
 
 /* What belongs to a graph. */
@@ -62,8 +61,7 @@ struct capture {
 /* An executable. */
 struct exec {
     struct capture *graph;
-    struct stream *last; /* that it was launched on last; NULL: none */
-    uint64_t sequence; /* the end of that launch */
+    struct place end; /* of the newest launch */
 };
 
 static struct capture *captures;
@@ -142,14 +140,13 @@ int capture_refuses_waiting(struct stream *stream)
 
 /* ---- nodes ---- */
 
-static struct lane *lane_add(struct capture *capture, struct stream *stream)
+static void lane_add(struct capture *capture, struct stream *stream)
 {
     struct lane *lane = calloc(1, sizeof *lane);
 
     *lane = (struct lane){ .next = capture->lanes, .stream = stream };
     capture->lanes = lane;
     stream->capture = capture;
-    return lane;
 }
 
 static struct lane *lane_of(const struct stream *stream)
@@ -188,12 +185,12 @@ int capture_add(struct stream *stream, struct op *op)
     return CUDA_SUCCESS;
 }
 
-size_t capture_place(const struct stream *stream)
+size_t capture_node(const struct stream *stream)
 {
     return lane_of(stream)->last;
 }
 
-int capture_follow(struct stream *stream, struct capture *capture, size_t place)
+int capture_follow(struct stream *stream, struct capture *capture, size_t node)
 {
     if (capture->origin == NULL ||
             (stream->capture != NULL && stream->capture != capture)) {
@@ -201,28 +198,33 @@ int capture_follow(struct stream *stream, struct capture *capture, size_t place)
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
     if (stream->capture == NULL) {
-        (void)lane_add(capture, stream);
+        lane_add(capture, stream);
     }
-    node_add(stream, NULL, place);
+    node_add(stream, NULL, node);
     return CUDA_SUCCESS;
 }
 
 /* ---- capture ---- */
 
-static int capture_begin(struct stream *stream, int mode)
+int sim_cuStreamBeginCapture_v2(void *stream, int mode)
 {
     struct capture *capture;
+    struct stream *found;
+    int result = stream_find(stream, &found);
 
-    if (stream == stream->context->legacy) {
-        return CUDA_STREAM_CAPTURE_UNSUPPORTED;
+    if (result == CUDA_SUCCESS && found == found->context->legacy) {
+        result = CUDA_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (stream->capture != NULL) {
-        return CUDA_ILLEGAL_STATE;
+    if (result == CUDA_SUCCESS && found->capture != NULL) {
+        result = CUDA_ILLEGAL_STATE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
     capture = calloc(1, sizeof *capture);
     *capture = (struct capture){
         .next = captures,
-        .origin = stream,
+        .origin = found,
         .thread = &thread_mode,
         .mode = (enum capture_mode)mode,
         .id = ++capture_count,
@@ -230,20 +232,12 @@ static int capture_begin(struct stream *stream, int mode)
     };
     capture->handle = handle_new(HANDLE_GRAPH, capture);
     captures = capture;
-    (void)lane_add(capture, stream);
-    node_add(stream, NULL, 0);
+    lane_add(capture, found);
+    node_add(found, NULL, 0);
     return CUDA_SUCCESS;
 }
 
-int cuStreamBeginCapture_v2(void *stream, int mode)
-{
-    struct stream *found;
-    int result = stream_enter("cuStreamBeginCapture_v2", stream, &found);
-
-    return sim_leave(result == CUDA_SUCCESS ? capture_begin(found, mode) : result);
-}
-
-/* The last owner runs what is to run then; without the lock. */
+/* Without the lock: the last owner runs what is to run then. */
 static void capture_release(void *argument)
 {
     struct capture *capture = argument;
@@ -252,27 +246,30 @@ static void capture_release(void *argument)
         return;
     }
     for (size_t n = 0; n < capture->count; n++) {
-        struct op *op = capture->nodes[n].op;
-
-        if (op != NULL && op->dispose != NULL) {
-            op->dispose(op->argument);
+        if (capture->nodes[n].op != NULL) {
+            op_free(capture->nodes[n].op);
         }
+        place_fini(&capture->nodes[n].place);
     }
     for (struct user_object *o = capture->objects; o != NULL; o = o->next) {
         o->destroy(o->user);
     }
 }
 
+/* The graph, or an executable, lets go of it. */
+static void capture_release_locked(struct capture *capture)
+{
+    pthread_mutex_unlock(&sim.lock);
+    capture_release(capture);
+    pthread_mutex_lock(&sim.lock);
+}
+
 /* All nodes must come before the end of the stream that began it. */
 static bool is_joined(struct capture *capture)
 {
-    struct lane *origin = capture->lanes;
     bool joined = true;
 
-    while (origin->next != NULL) {
-        origin = origin->next;
-    }
-    capture->nodes[origin->last].reached = true;
+    capture->nodes[lane_of(capture->origin)->last].reached = true;
     for (size_t n = capture->count; n-- > 0;) {
         const struct node *node = &capture->nodes[n];
 
@@ -283,58 +280,43 @@ static bool is_joined(struct capture *capture)
     return joined;
 }
 
-static int capture_end(struct stream *stream, void **graph)
+int sim_cuStreamEndCapture(void *stream, void **graph)
 {
-    struct capture *capture = stream->capture;
+    struct stream *found;
+    struct capture *capture;
+    int result = stream_find(stream, &found);
 
     *graph = NULL;
-    if (capture == NULL || capture->origin != stream) {
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    capture = found->capture;
+    if (capture == NULL || capture->origin != found) {
         return CUDA_ILLEGAL_STATE;
+    }
+    if (capture->spoilt) {
+        result = CUDA_STREAM_CAPTURE_INVALIDATED;
+    } else if (!is_joined(capture)) {
+        result = CUDA_STREAM_CAPTURE_UNJOINED;
     }
     for (struct lane *lane = capture->lanes; lane != NULL; lane = lane->next) {
         lane->stream->capture = NULL;
     }
     capture->origin = NULL;
-    if (!capture->spoilt && is_joined(capture)) {
-        *graph = capture->handle;
-        return CUDA_SUCCESS;
-    }
-    handle_drop(HANDLE_GRAPH, capture->handle);
-    return capture->spoilt ? CUDA_STREAM_CAPTURE_INVALIDATED
-                           : CUDA_STREAM_CAPTURE_UNJOINED;
-}
-
-int cuStreamEndCapture(void *stream, void **graph)
-{
-    struct stream *found;
-    struct capture *capture = NULL;
-    int result = stream_enter("cuStreamEndCapture", stream, &found);
-
     if (result == CUDA_SUCCESS) {
-        capture = found->capture;
-        result = capture_end(found, graph);
-    }
-    sim_leave(result);
-    if (capture != NULL && capture->origin == NULL && *graph == NULL) {
-        capture_release(capture);
+        *graph = capture->handle;
+    } else {
+        (void)sim_cuGraphDestroy(capture->handle);
     }
     return result;
 }
 
-static int capture_status(const struct stream *stream)
-{
-    if (stream->capture == NULL) {
-        return 0;
-    }
-    return stream->capture->spoilt ? 2 : 1;
-}
-
 /* Asking about the default stream fails while a blocking stream is captured. */
-int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
+int sim_cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
         const void ***nodes, size_t *count)
 {
     struct stream *found;
-    int result = stream_enter("cuStreamGetCaptureInfo_v2", stream, &found);
+    int result = stream_find(stream, &found);
 
     if (result == CUDA_SUCCESS && (nodes != NULL || count != NULL)) {
         result = CUDA_INVALID_VALUE; /* not simulated */
@@ -343,21 +325,22 @@ int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **gr
             capture_of_blocking(found->context) != NULL) {
         result = CUDA_STREAM_CAPTURE_IMPLICIT;
     }
-    if (result == CUDA_SUCCESS) {
-        *status = capture_status(found);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
-    if (result == CUDA_SUCCESS && *status == 1 && id != NULL) {
+    *status = found->capture == NULL ? 0 : found->capture->spoilt ? 2 : 1;
+    if (*status == 1 && id != NULL) {
         *id = found->capture->id;
     }
-    if (result == CUDA_SUCCESS && *status == 1 && graph != NULL) {
+    if (*status == 1 && graph != NULL) {
         *graph = found->capture->handle;
     }
-    return sim_leave(result);
+    return CUDA_SUCCESS;
 }
 
-int cuStreamIsCapturing(void *stream, int *status)
+int sim_cuStreamIsCapturing(void *stream, int *status)
 {
-    return cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
+    return sim_cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
 }
 
 bool gpusim_is_captured(const void *stream)
@@ -372,177 +355,135 @@ bool gpusim_is_captured(const void *stream)
     return captured;
 }
 
-int cuThreadExchangeStreamCaptureMode(int *mode)
+int sim_cuThreadExchangeStreamCaptureMode(int *mode)
 {
-    int result = sim_enter("cuThreadExchangeStreamCaptureMode", NEEDS_INIT);
+    enum capture_mode previous = thread_mode;
 
-    if (result == CUDA_SUCCESS) {
-        enum capture_mode previous = thread_mode;
-
-        thread_mode = (enum capture_mode) * mode;
-        *mode = (int)previous;
-    }
-    return sim_leave(result);
+    thread_mode = (enum capture_mode) * mode;
+    *mode = (int)previous;
+    return CUDA_SUCCESS;
 }
 
 /* ---- graphs ---- */
 
-static int graph_enter(const char *function, void *graph, struct capture **found)
+int sim_cuGraphDestroy(void *graph)
 {
-    int result = sim_enter(function, NEEDS_INIT);
+    struct capture *found = handle_find(HANDLE_GRAPH, graph);
 
-    *found = handle_find(HANDLE_GRAPH, graph);
-    return result == CUDA_SUCCESS && *found == NULL ? CUDA_INVALID_VALUE : result;
+    if (found == NULL) {
+        return CUDA_INVALID_VALUE;
+    }
+    handle_drop(HANDLE_GRAPH, graph);
+    capture_release_locked(found);
+    return CUDA_SUCCESS;
 }
 
-int cuGraphDestroy(void *graph)
+/* Their number only. */
+int sim_cuGraphGetNodes(void *graph, void **nodes, size_t *count)
 {
-    struct capture *found;
-    int result = graph_enter("cuGraphDestroy", graph, &found);
+    const struct capture *found = handle_find(HANDLE_GRAPH, graph);
 
-    if (result == CUDA_SUCCESS) {
-        handle_drop(HANDLE_GRAPH, graph);
+    if (found == NULL || nodes != NULL) {
+        return CUDA_INVALID_VALUE;
     }
-    sim_leave(result);
-    if (result == CUDA_SUCCESS) {
-        capture_release(found);
+    *count = 0;
+    for (size_t n = 0; n < found->count; n++) {
+        *count += found->nodes[n].op != NULL ? 1 : 0;
     }
-    return result;
-}
-
-int cuGraphGetNodes(void *graph, void **nodes, size_t *count)
-{
-    struct capture *found;
-    int result = graph_enter("cuGraphGetNodes", graph, &found);
-
-    if (result == CUDA_SUCCESS && nodes != NULL) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *count = 0;
-        for (size_t n = 0; n < found->count; n++) {
-            *count += found->nodes[n].op != NULL ? 1 : 0;
-        }
-    }
-    return sim_leave(result);
+    return CUDA_SUCCESS;
 }
 
 /* One reference, which its graph takes over: what NCCL and tutti do. */
-int cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
+int sim_cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
         unsigned references, unsigned flags)
 {
-    int result = sim_enter("cuUserObjectCreate", NEEDS_INIT);
+    struct user_object *made;
 
-    if (result == CUDA_SUCCESS && (references != 1 || flags != 1)) {
-        result = CUDA_INVALID_VALUE;
+    if (references != 1 || flags != 1) {
+        return CUDA_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS) {
-        struct user_object *made = calloc(1, sizeof *made);
-
-        *made = (struct user_object){ .destroy = destroy, .user = user };
-        *object = handle_new(HANDLE_USER_OBJECT, made);
-    }
-    return sim_leave(result);
+    made = calloc(1, sizeof *made);
+    *made = (struct user_object){ .destroy = destroy, .user = user };
+    *object = handle_new(HANDLE_USER_OBJECT, made);
+    return CUDA_SUCCESS;
 }
 
-int cuGraphRetainUserObject(
+int sim_cuGraphRetainUserObject(
         void *graph, void *object, unsigned references, unsigned flags)
 {
-    struct capture *found;
-    int result = graph_enter("cuGraphRetainUserObject", graph, &found);
+    struct capture *found = handle_find(HANDLE_GRAPH, graph);
     struct user_object *kept = handle_find(HANDLE_USER_OBJECT, object);
 
-    if (result == CUDA_SUCCESS && (kept == NULL || references != 1 || flags != 1)) {
-        result = CUDA_INVALID_VALUE;
+    if (found == NULL || kept == NULL || references != 1 || flags != 1) {
+        return CUDA_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS) {
-        handle_drop(HANDLE_USER_OBJECT, object);
-        kept->next = found->objects;
-        found->objects = kept;
-    }
-    return sim_leave(result);
+    handle_drop(HANDLE_USER_OBJECT, object);
+    kept->next = found->objects;
+    found->objects = kept;
+    return CUDA_SUCCESS;
 }
 
-int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+int sim_cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    struct capture *found;
-    int result = graph_enter("cuGraphInstantiateWithFlags", graph, &found);
+    struct capture *found = handle_find(HANDLE_GRAPH, graph);
+    struct exec *made;
 
-    if (result == CUDA_SUCCESS && (flags != 0 || found->origin != NULL)) {
-        result = CUDA_INVALID_VALUE;
+    if (found == NULL || flags != 0 || found->origin != NULL) {
+        return CUDA_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS) {
-        struct exec *made = calloc(1, sizeof *made);
-
-        made->graph = found;
-        (void)atomic_fetch_add(&found->owners, 1);
-        *exec = handle_new(HANDLE_EXEC, made);
-    }
-    return sim_leave(result);
+    made = calloc(1, sizeof *made);
+    made->graph = found;
+    (void)atomic_fetch_add(&found->owners, 1);
+    *exec = handle_new(HANDLE_EXEC, made);
+    return CUDA_SUCCESS;
 }
 
-int cuGraphExecDestroy(void *exec)
+int sim_cuGraphExecDestroy(void *exec)
 {
-    int result = sim_enter("cuGraphExecDestroy", NEEDS_INIT);
     struct exec *found = handle_find(HANDLE_EXEC, exec);
-    struct capture *graph = NULL;
 
-    if (result == CUDA_SUCCESS && found == NULL) {
-        result = CUDA_INVALID_VALUE;
+    if (found == NULL) {
+        return CUDA_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS) {
-        graph = found->graph;
-        handle_drop(HANDLE_EXEC, exec);
-        free(found);
-    }
-    sim_leave(result);
-    if (graph != NULL) {
-        capture_release(graph);
-    }
-    return result;
+    handle_drop(HANDLE_EXEC, exec);
+    place_fini(&found->end);
+    capture_release_locked(found->graph);
+    return CUDA_SUCCESS;
 }
 
 /* ---- launches ---- */
 
+static void ranges_again(struct gpusim_accesses *to, const struct gpusim_accesses *from)
+{
+    for (size_t i = 0; i < from->reads.count; i++) {
+        gpusim_reads(to, from->reads.list[i].start, from->reads.list[i].bytes);
+    }
+    for (size_t i = 0; i < from->writes.count; i++) {
+        gpusim_writes(to, from->writes.list[i].start, from->writes.list[i].bytes);
+    }
+}
+
 /* As the node, but that it lives as long as the launch. */
 static struct op *op_again(const struct op *node)
 {
-    struct op *op = op_new(node->label, node->kind);
+    struct op *op = op_new(node->label, node->body, node->argument);
 
-    op->body = node->body;
     op->ranges = node->ranges;
-    op->argument = node->argument;
     if (node->again != NULL) {
         op->argument = node->again(node->argument);
         op->dispose = node->dispose;
     }
-    for (size_t i = 0; i < node->accesses.reads.count; i++) {
-        gpusim_reads(&op->accesses, node->accesses.reads.list[i].start,
-                node->accesses.reads.list[i].bytes);
-    }
-    for (size_t i = 0; i < node->accesses.writes.count; i++) {
-        gpusim_writes(&op->accesses, node->accesses.writes.list[i].start,
-                node->accesses.writes.list[i].bytes);
-    }
+    ranges_again(&op->accesses, &node->accesses);
     return op;
 }
 
 static int node_run(struct capture *graph, struct node *node, struct stream *stream)
 {
-    const struct node *after = &graph->nodes[node->after];
-    struct op *op = node->op != NULL ? op_again(node->op)
-                                     : op_new("cuStreamWaitEvent", OP_EMPTY);
-    int result;
+    int result = node->op != NULL
+            ? stream_submit(stream, op_again(node->op))
+            : place_follow(stream, &graph->nodes[node->after].place);
 
-    if (node->op == NULL && after->stream != NULL) {
-        clock_join(&stream->clock, &after->clock);
-        op_depend(op, after->stream, after->sequence);
-    }
-    result = stream_submit(stream, op);
-    node->stream = stream;
-    node->sequence = stream->submitted;
-    clock_fini(&node->clock);
-    node->clock = clock_copy(&stream->clock);
+    place_note(&node->place, stream);
     return result;
 }
 
@@ -552,50 +493,42 @@ static struct stream *stream_for(struct lane *lane, struct stream *launched)
         return launched;
     }
     if (lane->runs == NULL) {
-        lane->runs = stream_new(launched->context, "graph's stream");
-        lane->runs->flags = STREAM_NON_BLOCKING;
+        lane->runs =
+                stream_new(launched->context, "graph's stream", STREAM_NON_BLOCKING);
     }
     return lane->runs;
 }
 
-static int graph_launch(struct exec *exec, struct stream *stream)
+int sim_cuGraphLaunch(void *exec, void *stream)
 {
-    struct capture *graph = exec->graph;
-    struct op *op = op_new("cuGraphLaunch", OP_EMPTY);
-    int result;
+    struct exec *executable = handle_find(HANDLE_EXEC, exec);
+    struct capture *graph;
+    struct stream *found;
+    struct op *end;
+    int result = stream_find(stream, &found);
 
-    if (exec->last != NULL) { /* launches of an executable do not overlap */
-        op_depend(op, exec->last, exec->sequence);
-        clock_join(&stream->clock, &exec->last->clock);
+    if (result == CUDA_SUCCESS && (executable == NULL || found->capture != NULL)) {
+        result = CUDA_INVALID_VALUE;
     }
-    result = stream_submit(stream, op);
-    for (size_t n = 0; n < graph->count && result == CUDA_SUCCESS; n++) {
-        struct node *node = &graph->nodes[n];
-
-        result = node_run(graph, node, stream_for(node->lane, stream));
+    if (result == CUDA_SUCCESS) { /* launches of an executable do not overlap */
+        result = place_follow(found, &executable->end);
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    op = op_new("end of cuGraphLaunch", OP_EMPTY);
-    op->dispose = capture_release;
-    op->argument = graph;
-    (void)atomic_fetch_add(&graph->owners, 1);
-    result = stream_submit(stream, op);
-    exec->last = stream;
-    exec->sequence = stream->submitted;
-    return result;
-}
+    graph = executable->graph;
+    for (size_t n = 0; n < graph->count && result == CUDA_SUCCESS; n++) {
+        struct node *node = &graph->nodes[n];
 
-int cuGraphLaunch(void *exec, void *stream)
-{
-    struct stream *found;
-    struct exec *executable;
-    int result = stream_enter("cuGraphLaunch", stream, &found);
-
-    executable = handle_find(HANDLE_EXEC, exec);
-    if (result == CUDA_SUCCESS && (executable == NULL || found->capture != NULL)) {
-        result = CUDA_INVALID_VALUE;
+        result = node_run(graph, node, stream_for(node->lane, found));
     }
-    return sim_leave(result == CUDA_SUCCESS ? graph_launch(executable, found) : result);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    end = op_new("end of cuGraphLaunch", NULL, graph);
+    end->dispose = capture_release;
+    (void)atomic_fetch_add(&graph->owners, 1);
+    result = stream_submit(found, end);
+    place_note(&executable->end, found);
+    return result;
 }

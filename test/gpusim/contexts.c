@@ -3,7 +3,6 @@
  * to be foreign. A context that ended leaves its handle behind: calls with it are refused.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "test/gpusim/state.h"
 
@@ -12,49 +11,59 @@ enum {
     PRIORITY_GREATEST = -5
 };
 
-/* The calling thread's contexts; the last one is current. */
+/* The calling thread's contexts, by their handles; the last one is current. */
 static _Thread_local struct {
-    struct context *stack[STACK_MAX];
+    void *stack[STACK_MAX];
     int depth;
 } thread;
 
+static struct context *context_of(const void *handle)
+{
+    return handle_find(HANDLE_CONTEXT, handle);
+}
+
 struct context *context_current(void)
 {
-    return thread.depth > 0 ? thread.stack[thread.depth - 1] : NULL;
+    return thread.depth > 0 ? context_of(thread.stack[thread.depth - 1]) : NULL;
 }
 
-static void context_begin(struct context *context)
+int context_check(const struct context *context)
 {
-    context->alive = true;
-    context->error = CUDA_SUCCESS;
-    context->id = ++sim.next_id;
-    context->legacy = stream_new(context, "default stream");
+    if (context == NULL) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    return context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
 }
 
-struct context *context_new(struct device *device)
+/* The handle is that of the one before, if any. */
+static struct context *context_new(struct device *device, const struct context *before)
 {
+    static uint64_t count;
     struct context *context = calloc(1, sizeof *context);
 
     context->device = device;
     context->next = sim.contexts;
     sim.contexts = context;
-    context->handle = handle_new(HANDLE_CONTEXT, context);
-    context_begin(context);
+    context->id = ++count;
+    context->alive = true;
+    context->legacy = stream_new(context, "default stream", 0);
+    if (before == NULL) {
+        context->handle = handle_new(HANDLE_CONTEXT, context);
+    } else {
+        context->handle = before->handle;
+        handle_set(HANDLE_CONTEXT, context->handle, context);
+    }
     return context;
 }
 
-void context_end(struct context *context)
+/* Everything of the context goes: memory, streams, events, modules. */
+static void context_end(struct context *context)
 {
-    struct stream *stream;
-
     context->alive = false;
-    context->generation++;
-    context->legacy = NULL;
-    for (stream = context->streams; stream != NULL; stream = stream->next) {
-        stream_end(stream);
+    for (struct stream *s = context->streams; s != NULL; s = s->next) {
+        stream_end(s);
     }
     memory_end(context);
-    modules_end(context);
     streams_wake();
 }
 
@@ -68,80 +77,89 @@ void context_fail(struct context *context, int error)
 
 void context_wait(struct context *context)
 {
-    struct stream *stream;
-
-    for (stream = context->streams; stream != NULL; stream = stream->next) {
-        stream_wait(stream, stream->submitted);
+    for (struct stream *s = context->streams; s != NULL; s = s->next) {
+        stream_wait(s, s->submitted);
     }
 }
 
-static struct context *primary(struct device *device)
+int sim_cuDevicePrimaryCtxRetain(void **context, int device)
 {
-    if (device->primary == NULL) {
-        device->primary = context_new(device);
-    } else if (!device->primary->alive) {
-        context_begin(device->primary);
+    struct device *found = device_find(device);
+
+    if (found == NULL) {
+        return CUDA_INVALID_DEVICE;
     }
-    return device->primary;
+    if (found->primary == NULL || !found->primary->alive) {
+        found->primary = context_new(found, found->primary);
+    }
+    *context = found->primary->handle;
+    found->retained++;
+    return CUDA_SUCCESS;
 }
 
-int cuDevicePrimaryCtxRetain(void **context, int device)
+int sim_cuDevicePrimaryCtxRelease_v2(int device)
 {
-    struct device *found;
-    int result = device_enter("cuDevicePrimaryCtxRetain", device, &found);
+    struct device *found = device_find(device);
 
-    if (result == CUDA_SUCCESS) {
-        *context = primary(found)->handle;
-        found->retained++;
+    if (found == NULL || found->retained == 0) {
+        return CUDA_INVALID_CONTEXT;
     }
-    return sim_leave(result);
-}
-
-int cuDevicePrimaryCtxRelease_v2(int device)
-{
-    struct device *found;
-    int result = device_enter("cuDevicePrimaryCtxRelease_v2", device, &found);
-
-    if (result == CUDA_SUCCESS && found->retained == 0) {
-        result = CUDA_INVALID_CONTEXT;
+    found->retained--;
+    if (found->retained == 0 && found->primary->alive) {
+        context_end(found->primary);
     }
-    if (result == CUDA_SUCCESS) {
-        found->retained--;
-        if (found->retained == 0 && found->primary->alive) {
-            context_end(found->primary);
-        }
-    }
-    return sim_leave(result);
+    return CUDA_SUCCESS;
 }
 
 void gpusim_reset(int device)
 {
-    const struct context *context;
-
     pthread_mutex_lock(&sim.lock);
-    context = sim.devices[device].primary;
-    if (context != NULL && context->alive) {
+    if (sim.devices[device].primary != NULL && sim.devices[device].primary->alive) {
         context_end(sim.devices[device].primary);
     }
     pthread_mutex_unlock(&sim.lock);
 }
 
-int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+int sim_cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
-    struct device *found;
-    int result = device_enter("cuDevicePrimaryCtxGetState", device, &found);
+    const struct device *found = device_find(device);
 
-    if (result == CUDA_SUCCESS) {
-        const struct context *context = found->primary;
-
-        *flags = 0;
-        *active = context != NULL && context->alive ? 1 : 0;
-    }
-    return sim_leave(result);
+    *flags = 0;
+    *active = found != NULL && found->primary != NULL && found->primary->alive;
+    return found == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-static int push(struct context *context)
+int sim_cuCtxCreate_v2(void **context, unsigned flags, int device)
 {
+    struct device *found = device_find(device);
+
+    (void)flags;
+    if (found == NULL) {
+        return CUDA_INVALID_DEVICE;
+    }
+    *context = context_new(found, NULL)->handle;
+    return sim_cuCtxPushCurrent_v2(*context);
+}
+
+int sim_cuCtxDestroy_v2(void *context)
+{
+    struct context *found = context_of(context);
+
+    if (found == NULL || found == found->device->primary || !found->alive) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    if (found == context_current()) {
+        thread.depth--;
+    }
+    context_end(found);
+    return CUDA_SUCCESS;
+}
+
+int sim_cuCtxPushCurrent_v2(void *context)
+{
+    if (context_of(context) == NULL) {
+        return CUDA_INVALID_CONTEXT;
+    }
     if (thread.depth == STACK_MAX) {
         return CUDA_OUT_OF_MEMORY;
     }
@@ -149,163 +167,80 @@ static int push(struct context *context)
     return CUDA_SUCCESS;
 }
 
-int cuCtxCreate_v2(void **context, unsigned flags, int device)
+int sim_cuCtxPopCurrent_v2(void **context)
 {
-    struct device *found;
-    int result = device_enter("cuCtxCreate_v2", device, &found);
-
-    (void)flags;
-    if (result == CUDA_SUCCESS) {
-        struct context *made = context_new(found);
-
-        *context = made->handle;
-        result = push(made);
+    if (thread.depth == 0) {
+        return CUDA_INVALID_CONTEXT;
     }
-    return sim_leave(result);
+    *context = thread.stack[--thread.depth];
+    return CUDA_SUCCESS;
 }
 
-int cuCtxDestroy_v2(void *context)
+int sim_cuCtxSetCurrent(void *context)
 {
-    int result = sim_enter("cuCtxDestroy_v2", NEEDS_INIT);
-    struct context *found = handle_find(HANDLE_CONTEXT, context);
-
-    if (result == CUDA_SUCCESS && (found == NULL || found == found->device->primary)) {
-        result = CUDA_INVALID_CONTEXT;
+    if (context != NULL && context_of(context) == NULL) {
+        return CUDA_INVALID_CONTEXT;
     }
-    if (result == CUDA_SUCCESS) {
-        if (found == context_current()) {
-            thread.depth--;
-        }
-        context_end(found);
-        handle_drop(HANDLE_CONTEXT, context);
-    }
-    return sim_leave(result);
-}
-
-int cuCtxPushCurrent_v2(void *context)
-{
-    int result = sim_enter("cuCtxPushCurrent_v2", NEEDS_INIT);
-    struct context *found = handle_find(HANDLE_CONTEXT, context);
-
-    if (result == CUDA_SUCCESS) {
-        result = found == NULL ? CUDA_INVALID_CONTEXT : push(found);
-    }
-    return sim_leave(result);
-}
-
-int cuCtxPopCurrent_v2(void **context)
-{
-    int result = sim_enter("cuCtxPopCurrent_v2", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS && thread.depth == 0) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
+    if (thread.depth > 0) {
         thread.depth--;
-        if (context != NULL) {
-            *context = thread.stack[thread.depth]->handle;
-        }
     }
-    return sim_leave(result);
+    return context == NULL ? CUDA_SUCCESS : sim_cuCtxPushCurrent_v2(context);
 }
 
-int cuCtxSetCurrent(void *context)
+int sim_cuCtxGetCurrent(void **context)
 {
-    int result = sim_enter("cuCtxSetCurrent", NEEDS_INIT);
-    struct context *found = handle_find(HANDLE_CONTEXT, context);
-
-    if (result == CUDA_SUCCESS && context != NULL && found == NULL) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
-        if (thread.depth > 0) {
-            thread.depth--;
-        }
-        result = found == NULL ? CUDA_SUCCESS : push(found);
-    }
-    return sim_leave(result);
+    *context = thread.depth == 0 ? NULL : thread.stack[thread.depth - 1];
+    return CUDA_SUCCESS;
 }
 
-int cuCtxGetCurrent(void **context)
+int sim_cuCtxGetDevice(int *device)
 {
-    int result = sim_enter("cuCtxGetCurrent", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS) {
-        *context = context_current() == NULL ? NULL : context_current()->handle;
+    if (context_current() == NULL) {
+        return CUDA_INVALID_CONTEXT;
     }
-    return sim_leave(result);
+    *device = context_current()->device->ordinal;
+    return CUDA_SUCCESS;
 }
 
-int cuCtxGetDevice(int *device)
+int sim_cuCtxGetId(void *context, unsigned long long *id)
 {
-    int result = sim_enter("cuCtxGetDevice", NEEDS_INIT);
+    const struct context *found =
+            context == NULL ? context_current() : context_of(context);
 
-    if (result == CUDA_SUCCESS && context_current() == NULL) {
-        result = CUDA_INVALID_CONTEXT;
+    if (found == NULL || !found->alive) {
+        return CUDA_INVALID_CONTEXT;
     }
-    if (result == CUDA_SUCCESS) {
-        *device = context_current()->device->ordinal;
-    }
-    return sim_leave(result);
+    *id = found->id;
+    return CUDA_SUCCESS;
 }
 
-/* The live context of a handle, NULL being the current one. */
-static int context_of(void *handle, struct context **context)
+int sim_cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    *context = handle == NULL ? context_current() : handle_find(HANDLE_CONTEXT, handle);
-    return *context == NULL || !(*context)->alive ? CUDA_INVALID_CONTEXT : CUDA_SUCCESS;
+    *least = 0;
+    *greatest = PRIORITY_GREATEST;
+    return CUDA_SUCCESS;
 }
 
-int cuCtxGetId(void *context, unsigned long long *id)
+int sim_cuCtxSynchronize(void)
 {
-    int result = sim_enter("cuCtxGetId", NEEDS_INIT);
-    struct context *found;
+    struct context *context = context_current();
 
-    if (result == CUDA_SUCCESS) {
-        result = context_of(context, &found);
+    for (struct stream *s = context->streams; s != NULL; s = s->next) {
+        struct place end = { .stream = NULL };
+
+        place_note(&end, s);
+        (void)place_wait(&end);
+        place_fini(&end);
     }
-    if (result == CUDA_SUCCESS) {
-        *id = found->id;
-    }
-    return sim_leave(result);
-}
-
-int cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    int result = sim_enter("cuCtxGetStreamPriorityRange", NEEDS_CONTEXT);
-
-    if (result == CUDA_SUCCESS) {
-        *least = 0;
-        *greatest = PRIORITY_GREATEST;
-    }
-    return sim_leave(result);
-}
-
-int cuCtxSynchronize(void)
-{
-    int result = sim_enter("cuCtxSynchronize", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
-
-    if (result == CUDA_SUCCESS) {
-        struct context *context = context_current();
-        struct clock seen = { .times = NULL };
-
-        for (struct stream *s = context->streams; s != NULL; s = s->next) {
-            clock_join(&seen, &s->clock);
-        }
-        context_wait(context);
-        clock_join(&sim.host, &seen);
-        clock_fini(&seen);
-        result = context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
-    }
-    return sim_leave(result);
+    return context_check(context);
 }
 
 int gpusim_current_device(void)
 {
-    int device;
+    int device = -1;
 
     pthread_mutex_lock(&sim.lock);
-    device = context_current() == NULL ? -1 : context_current()->device->ordinal;
+    (void)sim_cuCtxGetDevice(&device);
     pthread_mutex_unlock(&sim.lock);
     return device;
 }
@@ -313,8 +248,7 @@ int gpusim_current_device(void)
 void gpusim_fail_device(int device, int result)
 {
     pthread_mutex_lock(&sim.lock);
-    if (device >= 0 && device < sim.device_count &&
-            sim.devices[device].primary != NULL) {
+    if (device_find(device) != NULL && sim.devices[device].primary != NULL) {
         context_fail(sim.devices[device].primary, result);
     }
     pthread_mutex_unlock(&sim.lock);

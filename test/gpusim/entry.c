@@ -2,8 +2,6 @@
  * The way into the simulated driver: the lock, what every call needs to be allowed, and the
  * calls that need nothing.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,32 +12,18 @@ struct sim sim = {
     .progress = PTHREAD_COND_INITIALIZER,
 };
 
-static int enter_initialised(void)
-{
-    return sim.pid == getpid() ? CUDA_SUCCESS : CUDA_NOT_INITIALIZED;
-}
-
-static int enter_context(void)
-{
-    struct context *context = context_current();
-
-    if (context == NULL) {
-        return CUDA_INVALID_CONTEXT;
-    }
-    return context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
-}
-
-int sim_enter(const char *function, unsigned needs)
+/* Locks, counts the call, and says why it cannot go on (0: it can). */
+static int enter(const char *function, unsigned needs)
 {
     int result;
 
     pthread_mutex_lock(&sim.lock);
     result = fault_call(function);
-    if (result == CUDA_SUCCESS && (needs & NEEDS_CONTEXT) != 0) {
-        result = enter_initialised();
+    if (result == CUDA_SUCCESS && (needs & NEEDS_INIT) != 0 && sim.pid != getpid()) {
+        result = CUDA_NOT_INITIALIZED;
     }
     if (result == CUDA_SUCCESS && (needs & NEEDS_CONTEXT) == NEEDS_CONTEXT) {
-        result = enter_context();
+        result = context_check(context_current());
     }
     if (result == CUDA_SUCCESS && (needs & NEEDS_NO_CAPTURE) != 0 &&
             capture_forbids()) {
@@ -48,16 +32,29 @@ int sim_enter(const char *function, unsigned needs)
     return result;
 }
 
-int sim_leave(int result)
-{
-    pthread_mutex_unlock(&sim.lock);
-    return result;
-}
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters are no expressions */
+#define CALL(name, needs, parameters, arguments) \
+    int name parameters \
+    { \
+        int result = enter(#name, needs); \
+\
+        if (result == CUDA_SUCCESS) { \
+            result = sim_##name arguments; \
+        } \
+        pthread_mutex_unlock(&sim.lock); \
+        return result; \
+    }
+#include "test/gpusim/cuda.def"
+#undef CALL
+/* NOLINTEND(bugprone-macro-parentheses) */
 
-static int init_once(void)
+int sim_cuInit(unsigned flags)
 {
     int result;
 
+    if (flags != 0) {
+        return CUDA_INVALID_VALUE;
+    }
     if (sim.pid != 0) {
         return sim.pid == getpid() ? CUDA_SUCCESS : CUDA_NOT_INITIALIZED;
     }
@@ -72,61 +69,37 @@ static int init_once(void)
     return result;
 }
 
-int cuInit(unsigned flags)
+int sim_cuDriverGetVersion(int *version)
 {
-    int result = sim_enter("cuInit", NEEDS_NOTHING);
-
-    if (result == CUDA_SUCCESS) {
-        result = flags == 0 ? init_once() : CUDA_INVALID_VALUE;
-    }
-    return sim_leave(result);
+    *version = 13000;
+    return CUDA_SUCCESS;
 }
 
-int cuDriverGetVersion(int *version)
+/* NULL: an error that has no name. */
+int sim_cuGetErrorName(int error, const char **text)
 {
-    int result = sim_enter("cuDriverGetVersion", NEEDS_NOTHING);
-
-    if (result == CUDA_SUCCESS) {
-        *version = 13000;
-    }
-    return sim_leave(result);
-}
-
-struct error_text {
-    int value;
-    const char *name;
-    const char *text;
-};
-
-static const struct error_text *error_find(int error)
-{
-    static const struct error_text texts[] = {
+    *text = NULL;
+    switch (error) {
 #define CUDA_ERROR(number, word, sentence) \
-    { .value = (number), .name = "CUDA_ERROR_" #word, .text = (sentence) },
+    case number: \
+        *text = (number) == 0 ? "CUDA_SUCCESS" : "CUDA_ERROR_" #word; \
+        break;
 #include "test/gpusim/cuda_errors.def"
 #undef CUDA_ERROR
-    };
-
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i].value == error) {
-            return &texts[i];
-        }
     }
-    return NULL;
+    return *text == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-int cuGetErrorName(int error, const char **text)
+int sim_cuGetErrorString(int error, const char **text)
 {
-    const struct error_text *found = error_find(error);
-
-    *text = found == NULL ? NULL : error == CUDA_SUCCESS ? "CUDA_SUCCESS" : found->name;
-    return found == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-int cuGetErrorString(int error, const char **text)
-{
-    const struct error_text *found = error_find(error);
-
-    *text = found == NULL ? NULL : found->text;
-    return found == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
+    *text = NULL;
+    switch (error) {
+#define CUDA_ERROR(number, word, sentence) \
+    case number: \
+        *text = (sentence); \
+        break;
+#include "test/gpusim/cuda_errors.def"
+#undef CUDA_ERROR
+    }
+    return *text == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /*
- * Events. An event is its last record: a place in a stream, and the clock of that place.
- * Waiting takes the record that is there at the call; without one there is nothing to wait
- * for, and the event is complete.
+ * Events. An event is its last record: a place in a stream, or in a capture. Waiting takes the
+ * record that is there at the call; without one there is nothing to wait for, and the event is
+ * complete.
  */
 #include <stdlib.h>
 
@@ -13,20 +13,10 @@ enum {
 
 struct event {
     struct context *context;
-    uint64_t generation; /* of the context */
-    struct stream
-            *stream; /* of the last record; NULL: there is none, or it was captured */
-    uint64_t sequence; /* of the record in the stream */
-    struct clock clock; /* of the stream then */
+    struct place record;
     struct capture *captured; /* the record was put on a captured stream */
-    size_t place; /* and there */
+    size_t node; /* and there */
 };
-
-static void record_drop(struct event *event)
-{
-    clock_fini(&event->clock);
-    event->stream = NULL;
-}
 
 static int event_find(void *handle, struct event **event)
 {
@@ -35,149 +25,111 @@ static int event_find(void *handle, struct event **event)
         gpusim_report("an event was used that was destroyed or never made");
         return CUDA_INVALID_HANDLE;
     }
-    return (*event)->generation != (*event)->context->generation
-            ? CUDA_CONTEXT_IS_DESTROYED
-            : CUDA_SUCCESS;
+    return (*event)->context->alive ? CUDA_SUCCESS : CUDA_CONTEXT_IS_DESTROYED;
 }
 
-int cuEventCreate(void **event, unsigned flags)
+/* An event, and the stream that is to record it or wait for it. */
+static int find_both(
+        void *handle, struct event **event, void *stream_handle, struct stream **stream)
 {
-    int result = sim_enter("cuEventCreate", NEEDS_CONTEXT);
+    const int result = event_find(handle, event);
 
-    if (result == CUDA_SUCCESS && (event == NULL || flags > EVENT_FLAGS_MAX)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        struct event *made = calloc(1, sizeof *made);
-
-        made->context = context_current();
-        made->generation = made->context->generation;
-        *event = handle_new(HANDLE_EVENT, made);
-    }
-    return sim_leave(result);
+    return result == CUDA_SUCCESS ? stream_find(stream_handle, stream) : result;
 }
 
-int cuEventDestroy_v2(void *event)
+int sim_cuEventCreate(void **event, unsigned flags)
 {
-    int result = sim_enter("cuEventDestroy_v2", NEEDS_INIT);
+    struct event *made;
+
+    if (flags > EVENT_FLAGS_MAX) {
+        return CUDA_INVALID_VALUE;
+    }
+    made = calloc(1, sizeof *made);
+    made->context = context_current();
+    *event = handle_new(HANDLE_EVENT, made);
+    return CUDA_SUCCESS;
+}
+
+int sim_cuEventDestroy_v2(void *event)
+{
     struct event *found;
+    int result = event_find(event, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
-        if (found != NULL) {
-            record_drop(found);
-            free(found);
-            handle_drop(HANDLE_EVENT, event);
-        }
-    }
-    return sim_leave(result);
-}
-
-static int event_record(struct event *event, struct stream *stream)
-{
-    int result;
-
-    if (event->context != stream->context) {
-        return CUDA_INVALID_HANDLE;
-    }
-    result = capture_refuses(stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    event->captured = stream->capture;
-    if (event->captured != NULL) {
-        event->place = capture_place(stream);
-    } else {
-        result = stream_submit(stream, op_new("cuEventRecord", OP_EMPTY));
-    }
-    if (result == CUDA_SUCCESS) {
-        record_drop(event);
-    }
-    if (result == CUDA_SUCCESS && event->captured == NULL) {
-        event->stream = stream;
-        event->sequence = stream->submitted;
-        event->clock = clock_copy(&stream->clock);
+    if (found != NULL) {
+        place_fini(&found->record);
+        handle_drop(HANDLE_EVENT, event);
     }
     return result;
 }
 
-int cuEventRecord(void *event, void *stream)
+int sim_cuEventRecord(void *event, void *stream)
 {
-    int result = sim_enter("cuEventRecord", NEEDS_CONTEXT);
-    struct stream *found_stream;
+    struct stream *on;
     struct event *found;
+    int result = find_both(event, &found, stream, &on);
 
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
+    if (result == CUDA_SUCCESS && found->context != on->context) {
+        result = CUDA_INVALID_HANDLE;
     }
     if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found_stream);
+        result = capture_refuses(on);
     }
-    return sim_leave(
-            result == CUDA_SUCCESS ? event_record(found, found_stream) : result);
+    if (result == CUDA_SUCCESS && on->capture == NULL) {
+        result = stream_submit(on, op_new("cuEventRecord", NULL, NULL));
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    found->captured = on->capture;
+    if (on->capture != NULL) {
+        place_fini(&found->record);
+        found->node = capture_node(on);
+    } else {
+        place_note(&found->record, on);
+    }
+    return CUDA_SUCCESS;
 }
 
-static int event_error(const struct event *event)
+/* Why nobody can ask for it; 0: one can. */
+static int find_to_ask(void *event, struct event **found)
 {
-    if (event->captured != NULL) {
-        capture_spoil(event->captured);
+    int result = event_find(event, found);
+
+    if (result == CUDA_SUCCESS && (*found)->captured != NULL) {
+        capture_spoil((*found)->captured);
         return CUDA_CAPTURED_EVENT;
     }
-    return event->context->error;
+    return result == CUDA_SUCCESS ? (*found)->context->error : result;
 }
 
-int cuEventQuery(void *event)
+int sim_cuEventQuery(void *event)
 {
-    int result = sim_enter("cuEventQuery", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
     struct event *found;
+    int result = find_to_ask(event, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
-    if (result == CUDA_SUCCESS) {
-        result = event_error(found);
+    if (found->record.stream != NULL &&
+            found->record.stream->done < found->record.sequence) {
+        return CUDA_NOT_READY;
     }
-    if (result == CUDA_SUCCESS && found->stream != NULL &&
-            found->stream->done < found->sequence) {
-        result = CUDA_NOT_READY;
-    }
-    if (result == CUDA_SUCCESS) {
-        clock_join(&sim.host, &found->clock);
-    }
-    return sim_leave(result);
+    clock_join(&sim.host, &found->record.clock);
+    return CUDA_SUCCESS;
 }
 
-/* The event may be recorded again, or destroyed, while this waits. */
-static int event_synchronize(const struct event *event)
+int sim_cuEventSynchronize(void *event)
 {
-    struct stream *stream = event->stream;
-    struct clock seen = clock_copy(&event->clock);
-
-    stream_wait(stream, event->sequence);
-    clock_join(&sim.host, &seen);
-    clock_fini(&seen);
-    return stream_is_dead(stream) ? CUDA_CONTEXT_IS_DESTROYED : stream->context->error;
-}
-
-int cuEventSynchronize(void *event)
-{
-    int result = sim_enter("cuEventSynchronize", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
     struct event *found;
+    int result = find_to_ask(event, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = event_error(found);
-    }
-    if (result == CUDA_SUCCESS && found->stream != NULL) {
-        result = event_synchronize(found);
-    }
-    return sim_leave(result);
+    return result == CUDA_SUCCESS && found->record.stream != NULL
+            ? place_wait(&found->record)
+            : result;
 }
 
 /* Times of a simulated GPU mean nothing, so there are none. */
-int cuEventElapsedTime(float *milliseconds, void *start, void *end)
+int sim_cuEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     (void)milliseconds;
     (void)start;
@@ -185,38 +137,22 @@ int cuEventElapsedTime(float *milliseconds, void *start, void *end)
     return CUDA_NOT_SUPPORTED;
 }
 
-static int event_wait(struct stream *stream, const struct event *event)
+int sim_cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
-    struct op *op;
-
-    if (event->captured != NULL) {
-        return capture_follow(stream, event->captured, event->place);
-    }
-    if (stream->capture != NULL && event->stream != NULL) {
-        capture_spoil(stream->capture);
-        return CUDA_STREAM_CAPTURE_ISOLATION;
-    }
-    if (event->stream == NULL) {
-        return CUDA_SUCCESS;
-    }
-    clock_join(&stream->clock, &event->clock);
-    op = op_new("cuStreamWaitEvent", OP_EMPTY);
-    op_depend(op, event->stream, event->sequence);
-    return stream_submit(stream, op);
-}
-
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-    int result = sim_enter("cuStreamWaitEvent", NEEDS_CONTEXT);
-    struct stream *found_stream;
+    struct stream *waiting;
     struct event *found;
+    int result = find_both(event, &found, stream, &waiting);
 
     (void)flags;
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found_stream);
+    if (found->captured != NULL) {
+        return capture_follow(waiting, found->captured, found->node);
     }
-    return sim_leave(result == CUDA_SUCCESS ? event_wait(found_stream, found) : result);
+    if (waiting->capture != NULL && found->record.stream != NULL) {
+        capture_spoil(waiting->capture);
+        return CUDA_STREAM_CAPTURE_ISOLATION;
+    }
+    return place_follow(waiting, &found->record);
 }

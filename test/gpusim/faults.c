@@ -16,8 +16,7 @@ enum {
 
 /* A function of either library. */
 struct function {
-    char name[NAME_BYTES];
-    const char *text; /* of the last caller: mostly the same literal */
+    const char *name; /* owned */
     long calls;
     long fails_at; /* the call that fails; 0: none */
     int error;
@@ -35,20 +34,18 @@ static void refuse(const char *what, const char *name)
 
 static struct function *function_get(const char *name)
 {
-    for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
-        struct function *function = &functions[i];
+    struct function *function = functions;
 
-        if (function->text == name || strcmp(function->name, name) == 0) {
-            return function;
-        }
-        if (function->text == NULL) {
-            (void)snprintf(function->name, sizeof function->name, "%s", name);
-            function->text = name;
-            return function;
+    while (function->name != NULL && strcmp(function->name, name) != 0) {
+        function++;
+        if (function == &functions[FUNCTIONS_MAX]) {
+            refuse("more functions than expected are called", name);
         }
     }
-    refuse("more functions than expected are called", name);
-    return NULL;
+    if (function->name == NULL) {
+        function->name = strdup(name);
+    }
+    return function;
 }
 
 static void fault_set(const char *name, long nth, int error)
@@ -127,18 +124,17 @@ void gpusim_fail_nothing(void)
         functions[i].fails_at = 0;
     }
     for (int i = 0; i < sim.device_count; i++) {
-        sim.devices[i].limit_bytes = SIZE_MAX;
+        sim.devices[i].limit_bytes = device_bytes;
     }
     pthread_mutex_unlock(&sim.lock);
 }
 
 void gpusim_limit_memory(int device, size_t bytes)
 {
-    pthread_mutex_lock(&sim.lock);
-    if (device >= 0 && device < sim.device_count) {
-        struct device *limited = &sim.devices[device];
+    struct device *limited = &sim.devices[device];
 
-        limited->limit_bytes = bytes == SIZE_MAX ? bytes : limited->used_bytes + bytes;
-    }
+    pthread_mutex_lock(&sim.lock);
+    limited->limit_bytes =
+            bytes > device_bytes ? device_bytes : limited->used_bytes + bytes;
     pthread_mutex_unlock(&sim.lock);
 }

@@ -15,8 +15,9 @@ static const uintptr_t handle_mark = (uintptr_t)0x5A << 40;
 /* By the number of the handle. */
 static struct {
     struct slot {
-        void *object; /* NULL: dropped */
+        void *object;
         enum handle_kind kind;
+        bool dropped;
     } * slots;
     size_t count, capacity;
     size_t live[HANDLE_KINDS];
@@ -37,14 +38,12 @@ void *handle_new(enum handle_kind kind, void *object)
 static struct slot *handle_slot(enum handle_kind kind, const void *handle)
 {
     const uintptr_t offset = (uintptr_t)handle - handle_mark;
-    struct slot *slot;
+    const uintptr_t number = offset / HANDLE_STEP;
 
-    if ((uintptr_t)handle < handle_mark || offset % HANDLE_STEP != 0 ||
-            offset / HANDLE_STEP >= handles.count) {
-        return NULL;
-    }
-    slot = &handles.slots[offset / HANDLE_STEP];
-    return slot->object != NULL && slot->kind == kind ? slot : NULL;
+    return offset % HANDLE_STEP == 0 && number < handles.count &&
+                    handles.slots[number].kind == kind && !handles.slots[number].dropped
+            ? &handles.slots[number]
+            : NULL;
 }
 
 void *handle_find(enum handle_kind kind, const void *handle)
@@ -54,12 +53,17 @@ void *handle_find(enum handle_kind kind, const void *handle)
     return slot == NULL ? NULL : slot->object;
 }
 
+void handle_set(enum handle_kind kind, const void *handle, void *object)
+{
+    handle_slot(kind, handle)->object = object;
+}
+
 void handle_drop(enum handle_kind kind, const void *handle)
 {
     struct slot *slot = handle_slot(kind, handle);
 
     if (slot != NULL) {
-        slot->object = NULL;
+        slot->dropped = true;
         handles.live[kind]--;
     }
 }

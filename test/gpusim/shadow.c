@@ -1,9 +1,8 @@
 /*
  * Who wrote each byte last, and who has read it since: a list of spans by address that covers
- * all bytes. An access cuts the spans at its two ends and looks at those between; neighbours
- * that have become equal are merged again, so that a tensor that is always touched as a whole is
- * one span, however it was cut before. A kernel names its tensors by address, so a search goes on
- * where the last one ended.
+ * all bytes. An access cuts the spans at its two ends and looks at those between; a write makes
+ * one span of them, so that memory that is written as a whole is one, however it was cut before.
+ * A kernel names its tensors by address, so a search goes on where the last one ended.
  *
  * A read that is ordered before another read is forgotten: whoever is ordered after the
  * second is ordered after the first. Of reads that nothing orders, four are kept, so a fifth
@@ -62,21 +61,6 @@ static void span_absorb_next(struct span *span)
     free(next);
 }
 
-static bool same_access(const struct access *a, const struct access *b)
-{
-    return a->label == b->label && a->time == b->time && a->actor == b->actor;
-}
-
-static bool span_says_the_same(const struct span *a, const struct span *b)
-{
-    bool same = a->read_count == b->read_count && same_access(&a->write, &b->write);
-
-    for (uint32_t i = 0; same && i < a->read_count; i++) {
-        same = same_access(&a->reads[i], &b->reads[i]);
-    }
-    return same;
-}
-
 static bool is_ordered(const struct access *earlier, const struct clock *clock)
 {
     return earlier->label == NULL || earlier->time <= clock_time(clock, earlier->actor);
@@ -115,10 +99,21 @@ static void span_read(
     span->read_count = kept;
 }
 
-static void span_write(struct span *span, const struct access *access)
+/* The first access of these spans that the new one is not ordered behind. */
+static bool find_conflict(const struct span *first, uint64_t end, bool writes,
+        const struct clock *clock, struct conflict *conflict)
 {
-    span->write = *access;
-    span->read_count = 0;
+    for (const struct span *span = first; span->start < end; span = span->next) {
+        const struct access *earlier = span_conflict(span, writes, clock);
+
+        if (earlier != NULL) {
+            *conflict = (struct conflict){ .earlier = *earlier,
+                .earlier_wrote = earlier == &span->write,
+                .start = span->start };
+            return true;
+        }
+    }
+    return false;
 }
 
 bool shadow_touch(struct shadow *shadow, const struct gpusim_range *range, bool writes,
@@ -127,32 +122,22 @@ bool shadow_touch(struct shadow *shadow, const struct gpusim_range *range, bool 
 {
     const uint64_t end = range->start + range->bytes;
     struct span *before = span_at(shadow, range->start - 1);
-    struct span *span;
-    bool found = false;
+    struct span *first;
+    bool found;
 
     span_cut(before, range->start);
-    for (span = before->next; span->start < end; span = span->next) {
-        const struct access *earlier = span_conflict(span, writes, clock);
-
-        if (earlier != NULL && !found) {
-            found = true;
-            *conflict = (struct conflict){ .earlier = *earlier,
-                .earlier_wrote = earlier == &span->write,
-                .start = span->start };
-        }
-        span_cut(span, end);
-        if (writes) {
-            span_write(span, access);
-        } else {
-            span_read(span, access, clock);
-        }
+    first = before->next;
+    span_cut(span_at(shadow, end - 1), end);
+    found = find_conflict(first, end, writes, clock, conflict);
+    for (struct span *span = first; !writes && span->start < end; span = span->next) {
+        span_read(span, access, clock);
     }
-    for (span = before; span->next != NULL && span->start < end;) {
-        if (span_says_the_same(span, span->next)) {
-            span_absorb_next(span);
-        } else {
-            span = span->next;
+    if (writes) {
+        while (first->end < end) {
+            span_absorb_next(first);
         }
+        first->write = *access;
+        first->read_count = 0;
     }
     shadow->near = before;
     return found;

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "test/gpusim/state.h"
 
@@ -17,12 +16,13 @@ enum {
 
 /* ---- operations ---- */
 
-struct op *op_new(const char *label, enum op_kind kind)
+struct op *op_new(const char *label, int (*body)(void *argument), void *argument)
 {
     struct op *op = calloc(1, sizeof *op);
 
     op->label = label;
-    op->kind = kind;
+    op->body = body;
+    op->argument = argument;
     return op;
 }
 
@@ -76,31 +76,25 @@ void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t byte
 
 /* ---- streams ---- */
 
-struct stream *stream_new(struct context *context, const char *kind)
+struct stream *stream_new(struct context *context, const char *kind, unsigned flags)
 {
     struct stream *stream = calloc(1, sizeof *stream);
 
     stream->context = context;
-    stream->generation = context->generation;
+    stream->flags = flags;
     stream->actor = ++sim.stream_serial;
     (void)snprintf(stream->name, sizeof stream->name, "%s %u of device %d", kind,
             stream->actor, context->device->ordinal);
-    pthread_cond_init(&stream->work, NULL);
-    pthread_cond_init(&stream->progress, NULL);
+    pthread_cond_init(&stream->changed, NULL);
     stream->next = context->streams;
     context->streams = stream;
     return stream;
 }
 
-bool stream_is_dead(const struct stream *stream)
-{
-    return stream->generation != stream->context->generation;
-}
-
 void stream_end(struct stream *stream)
 {
     stream->destroyed = true;
-    pthread_cond_broadcast(&stream->work);
+    pthread_cond_broadcast(&stream->changed);
 }
 
 /* The default stream of the calling thread. */
@@ -109,11 +103,11 @@ static struct stream *thread_stream(struct context *context)
     static _Thread_local char identity;
     struct stream *stream = context->streams;
 
-    while (stream != NULL && (stream->owner != &identity || stream_is_dead(stream))) {
+    while (stream != NULL && stream->owner != &identity) {
         stream = stream->next;
     }
     if (stream == NULL) {
-        stream = stream_new(context, "thread's stream");
+        stream = stream_new(context, "thread's stream", 0);
         stream->owner = &identity;
     }
     return stream;
@@ -135,48 +129,33 @@ struct stream *stream_peek(const void *handle)
 
 int stream_find(const void *handle, struct stream **stream)
 {
-    struct context *context = context_current();
-
-    if ((uintptr_t)handle > STREAM_PER_THREAD) {
-        *stream = handle_find(HANDLE_STREAM, handle);
-        if (*stream == NULL) {
-            gpusim_report("a stream was used that was destroyed or never made");
-            return CUDA_INVALID_HANDLE;
-        }
-        return stream_is_dead(*stream) ? CUDA_CONTEXT_IS_DESTROYED
-                                       : (*stream)->context->error;
+    *stream = stream_peek(handle);
+    if (*stream != NULL) {
+        return context_check((*stream)->context);
     }
-    if (context == NULL) {
+    if ((uintptr_t)handle <= STREAM_PER_THREAD) {
         return CUDA_INVALID_CONTEXT;
     }
-    *stream = stream_peek(handle);
-    return *stream == NULL ? CUDA_CONTEXT_IS_DESTROYED : context->error;
-}
-
-int stream_enter(const char *function, const void *handle, struct stream **stream)
-{
-    const int result = sim_enter(function, NEEDS_CONTEXT);
-
-    return result == CUDA_SUCCESS ? stream_find(handle, stream) : result;
+    gpusim_report("a stream was used that was destroyed or never made");
+    return CUDA_INVALID_HANDLE;
 }
 
 void streams_wake(void)
 {
     for (struct context *c = sim.contexts; c != NULL; c = c->next) {
         for (struct stream *s = c->streams; s != NULL; s = s->next) {
-            pthread_cond_broadcast(&s->work);
-            pthread_cond_broadcast(&s->progress);
+            pthread_cond_broadcast(&s->changed);
         }
     }
 }
 
+/* Signals of the process are for others, but for those of this thread's own faults. */
 static int stream_start(struct stream *stream)
 {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
     pthread_attr_t attributes;
     sigset_t blocked, previous;
     pthread_t thread;
-    int result;
 
     if (stream->has_thread) {
         return CUDA_SUCCESS;
@@ -189,11 +168,10 @@ static int stream_start(struct stream *stream)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    result = pthread_create(&thread, &attributes, stream_main, stream);
+    stream->has_thread = pthread_create(&thread, &attributes, stream_main, stream) == 0;
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    stream->has_thread = result == 0;
-    return result == 0 ? CUDA_SUCCESS : CUDA_OPERATING_SYSTEM;
+    return stream->has_thread ? CUDA_SUCCESS : CUDA_OPERATING_SYSTEM;
 }
 
 static void follow(struct stream *stream, struct op *op, struct stream *before)
@@ -207,15 +185,17 @@ static void follow_default(struct stream *stream, struct op *op)
 {
     struct context *context = stream->context;
 
-    if (stream == context->legacy) {
-        for (struct stream *s = context->streams; s != NULL; s = s->next) {
-            if (s != stream && !stream_is_dead(s) &&
-                    (s->flags & STREAM_NON_BLOCKING) == 0) {
-                follow(stream, op, s);
-            }
-        }
-    } else if ((stream->flags & STREAM_NON_BLOCKING) == 0) {
+    if ((stream->flags & STREAM_NON_BLOCKING) != 0) {
+        return;
+    }
+    if (stream != context->legacy) {
         follow(stream, op, context->legacy);
+        return;
+    }
+    for (struct stream *s = context->streams; s != NULL; s = s->next) {
+        if (s != stream && (s->flags & STREAM_NON_BLOCKING) == 0) {
+            follow(stream, op, s);
+        }
     }
 }
 
@@ -245,16 +225,59 @@ int stream_submit(struct stream *stream, struct op *op)
         stream->tail->next = op;
     }
     stream->tail = op;
-    pthread_cond_signal(&stream->work);
+    pthread_cond_broadcast(&stream->changed);
     return CUDA_SUCCESS;
 }
 
 void stream_wait(struct stream *stream, uint64_t sequence)
 {
     while (stream->done < sequence) {
-        pthread_cond_wait(&stream->progress, &sim.lock);
+        pthread_cond_wait(&stream->changed, &sim.lock);
     }
 }
+
+/* ---- places ---- */
+
+void place_note(struct place *place, struct stream *stream)
+{
+    place_fini(place);
+    place->stream = stream;
+    place->sequence = stream->submitted;
+    place->clock = clock_copy(&stream->clock);
+}
+
+int place_follow(struct stream *stream, const struct place *place)
+{
+    struct op *op;
+
+    if (place->stream == NULL) {
+        return CUDA_SUCCESS;
+    }
+    clock_join(&stream->clock, &place->clock);
+    op = op_new("cuStreamWaitEvent", NULL, NULL);
+    op_depend(op, place->stream, place->sequence);
+    return stream_submit(stream, op);
+}
+
+/* An event may be recorded again, or destroyed, while this waits. */
+int place_wait(const struct place *place)
+{
+    const struct context *context = place->stream->context;
+    struct clock seen = clock_copy(&place->clock);
+
+    stream_wait(place->stream, place->sequence);
+    clock_join(&sim.host, &seen);
+    clock_fini(&seen);
+    return context_check(context);
+}
+
+void place_fini(struct place *place)
+{
+    clock_fini(&place->clock);
+    place->stream = NULL;
+}
+
+/* ---- operations of the NCCL half ---- */
 
 static int copy_ranges(struct ranges *copies, const char *label,
         const struct gpusim_range *ranges, size_t count)
@@ -271,7 +294,7 @@ static int copy_ranges(struct ranges *copies, const char *label,
 /* An operation that could be submitted; `dispose` is its own from then on. */
 static int enqueue(struct stream *stream, const struct gpusim_op *asked)
 {
-    struct op *op = op_new(asked->label, OP_OUTSIDE);
+    struct op *op = op_new(asked->label, asked->body, asked->argument);
     int result = copy_ranges(
             &op->accesses.reads, asked->label, asked->reads, asked->read_count);
 
@@ -289,10 +312,8 @@ static int enqueue(struct stream *stream, const struct gpusim_op *asked)
         op_free(op);
         return result;
     }
-    op->body = asked->body;
     op->dispose = asked->dispose;
     op->again = asked->again;
-    op->argument = asked->argument;
     return stream_submit(stream, op);
 }
 
@@ -306,7 +327,8 @@ int gpusim_enqueue(void *stream, const struct gpusim_op *op)
     if (result == CUDA_SUCCESS) {
         result = enqueue(found, op);
     }
-    return sim_leave(result);
+    pthread_mutex_unlock(&sim.lock);
+    return result;
 }
 
 int gpusim_stream_device(const void *stream)

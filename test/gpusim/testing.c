@@ -12,7 +12,7 @@ static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool 
     bool live;
 
     pthread_mutex_lock(&sim.lock);
-    live = memory_live_find(start, NULL) != NULL &&
+    live = memory_find(start) != NULL &&
             memory_check(label, start, bytes) == CUDA_SUCCESS;
     if (live) {
         access_by_host(label, &sim.host, &range, writes);
@@ -58,7 +58,7 @@ static void change_holds(void *stream, int change)
     found = stream_peek(stream);
     if (found != NULL) {
         found->holds += change;
-        pthread_cond_broadcast(&found->work);
+        pthread_cond_broadcast(&found->changed);
         pthread_cond_broadcast(&sim.progress);
     }
     pthread_mutex_unlock(&sim.lock);
@@ -99,11 +99,17 @@ long gpusim_pageable_copies(void)
 struct gpusim_live gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
+    const struct allocation *allocation;
 
     pthread_mutex_lock(&sim.lock);
-    live.device_allocations = memory_live(ARENA_DEVICE, &live.device_bytes) +
-            memory_live(ARENA_MANAGED, &live.device_bytes);
-    live.host_allocations = memory_live(ARENA_PINNED, &live.host_bytes);
+    for (size_t i = 0; (allocation = arena_at(i)) != NULL; i++) {
+        const bool pinned = allocation->kind == MEMORY_PINNED;
+
+        if (allocation->is_live) {
+            *(pinned ? &live.host_bytes : &live.device_bytes) += allocation->bytes;
+            ++*(pinned ? &live.host_allocations : &live.device_allocations);
+        }
+    }
     live.streams = handle_live(HANDLE_STREAM);
     live.events = handle_live(HANDLE_EVENT);
     live.modules = handle_live(HANDLE_MODULE);

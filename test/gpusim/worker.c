@@ -22,28 +22,26 @@ static struct stream *stream_waits_for(const struct stream *stream)
 /* What is left of a context that failed or ended is not run. */
 static bool stream_skips(const struct stream *stream)
 {
-    return stream_is_dead(stream) || stream->context->error != CUDA_SUCCESS;
+    return context_check(stream->context) != CUDA_SUCCESS;
 }
 
 /* Sleeps until the first operation may start; false: there will be none. */
 static bool stream_next(struct stream *stream)
 {
-    for (;;) {
-        struct stream *other;
+    while (stream->head != NULL || !stream->destroyed) {
+        const bool has_work = stream->head != NULL;
+        struct stream *other = has_work ? stream_waits_for(stream) : NULL;
+        const bool may_start = has_work && stream->holds == 0 && other == NULL;
 
-        if (stream->head == NULL && stream->destroyed) {
-            return false;
-        }
-        if (stream->head == NULL || (stream->holds > 0 && !stream_skips(stream))) {
-            pthread_cond_wait(&stream->work, &sim.lock);
-            continue;
-        }
-        other = stream_waits_for(stream);
-        if (other == NULL || stream_skips(stream)) {
+        if (may_start || (has_work && stream_skips(stream))) {
             return true;
         }
-        pthread_cond_wait(&other->progress, &sim.lock);
+        if (other == NULL || stream->holds > 0) {
+            other = stream;
+        }
+        pthread_cond_wait(&other->changed, &sim.lock);
     }
+    return false;
 }
 
 static void nap(long microseconds)
@@ -60,46 +58,11 @@ static void nap(long microseconds)
 
 static long op_delay(const struct stream *stream, const struct op *op)
 {
-    if (sim.delay_us <= 0 || op->kind == OP_EMPTY) {
+    if (sim.delay_us <= 0 || op->body == NULL) {
         return 0;
     }
     return (long)(gpusim_seeded(stream->actor, op->sequence) %
             (uint64_t)(sim.delay_us + 1));
-}
-
-/* Without the lock: the table of a kernel lies in device memory. */
-static void op_name_ranges(struct op *op)
-{
-    if (op->ranges != NULL) {
-        gpusim_memory_lock();
-        op->ranges(op->argument, &op->accesses);
-        gpusim_memory_unlock();
-    }
-}
-
-static int op_run_body(const struct op *op)
-{
-    int result;
-
-    if (op->body == NULL) {
-        return CUDA_SUCCESS;
-    }
-    switch (op->kind) {
-    case OP_PLAIN:
-        gpusim_memory_lock();
-        result = op->body(op->argument);
-        gpusim_memory_unlock();
-        return result;
-    case OP_KERNEL:
-        memory_open();
-        result = op->body(op->argument);
-        memory_close();
-        return result;
-    case OP_OUTSIDE:
-    case OP_EMPTY:
-        return op->body(op->argument);
-    }
-    return CUDA_SUCCESS;
 }
 
 /* Runs the operation without the lock; what it returns is a sticky error. */
@@ -110,17 +73,19 @@ static int op_run(struct stream *stream, struct op *op)
 
     pthread_mutex_unlock(&sim.lock);
     nap(delay);
-    op_name_ranges(op);
+    if (op->ranges != NULL) {
+        op->ranges(op->argument, &op->accesses);
+    }
     pthread_mutex_lock(&sim.lock);
     if (stream_skips(stream)) {
         return CUDA_SUCCESS;
     }
     result = access_by_op(stream, op);
-    if (result != CUDA_SUCCESS) {
+    if (result != CUDA_SUCCESS || op->body == NULL) {
         return result;
     }
     pthread_mutex_unlock(&sim.lock);
-    result = op_run_body(op);
+    result = op->body(op->argument);
     pthread_mutex_lock(&sim.lock);
     return result;
 }
@@ -139,7 +104,7 @@ void *stream_main(void *argument)
         if (!stream_skips(stream)) {
             result = op_run(stream, op);
         }
-        if (result != CUDA_SUCCESS && !stream_is_dead(stream)) {
+        if (result != CUDA_SUCCESS) {
             context_fail(stream->context, result);
         }
         stream->head = op->next;
@@ -151,7 +116,7 @@ void *stream_main(void *argument)
         pthread_mutex_lock(&sim.lock);
         stream->running = false;
         stream->done = sequence;
-        pthread_cond_broadcast(&stream->progress);
+        pthread_cond_broadcast(&stream->changed);
         pthread_cond_broadcast(&sim.progress);
     }
     pthread_mutex_unlock(&sim.lock);
