@@ -37,6 +37,7 @@ struct node {
 
 /* What belongs to a graph. */
 struct user_object {
+    struct object object;
     struct user_object *next;
     void (*destroy)(void *user);
     void *user;
@@ -44,12 +45,12 @@ struct user_object {
 
 /* And the graph that comes out of it. Never freed: events remember it. */
 struct capture {
+    struct object object; /* the graph */
     struct capture *next;
     struct stream *origin; /* NULL: it has ended */
     const void *thread; /* that began it      */
     enum capture_mode mode;
     uint64_t id;
-    void *handle; /* of the graph */
     struct lane *lanes; /* that of the origin is the last in the list */
     struct node *nodes; /* owned; node n is nodes[n] */
     size_t count, capacity; /* nodes, number 0 included */
@@ -60,6 +61,7 @@ struct capture {
 
 /* An executable. */
 struct exec {
+    struct object object;
     struct capture *graph;
     struct place end; /* of the newest launch */
 };
@@ -103,8 +105,9 @@ bool capture_forbids(void)
 /* A capture of a blocking stream, which the default stream would have to wait for. */
 static struct capture *capture_of_blocking(const struct context *context)
 {
-    for (const struct stream *s = context->streams; s != NULL; s = s->next) {
-        if (s->capture != NULL && (s->flags & STREAM_NON_BLOCKING) == 0) {
+    for (const struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->context == context && s->capture != NULL &&
+                (s->flags & STREAM_NON_BLOCKING) == 0) {
             return s->capture;
         }
     }
@@ -208,32 +211,25 @@ int capture_follow(struct stream *stream, struct capture *capture, size_t node)
 
 int sim_cuStreamBeginCapture_v2(void *stream, int mode)
 {
+    struct stream *origin = stream;
     struct capture *capture;
-    struct stream *found;
-    int result = stream_find(stream, &found);
 
-    if (result == CUDA_SUCCESS && found == found->context->legacy) {
-        result = CUDA_STREAM_CAPTURE_UNSUPPORTED;
+    if (origin == origin->context->legacy) {
+        return CUDA_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (result == CUDA_SUCCESS && found->capture != NULL) {
-        result = CUDA_ILLEGAL_STATE;
+    if (origin->capture != NULL) {
+        return CUDA_ILLEGAL_STATE;
     }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    capture = calloc(1, sizeof *capture);
-    *capture = (struct capture){
-        .next = captures,
-        .origin = found,
-        .thread = &thread_mode,
-        .mode = (enum capture_mode)mode,
-        .id = ++capture_count,
-        .owners = 1,
-    };
-    capture->handle = handle_new(HANDLE_GRAPH, capture);
+    capture = object_new(GRAPH, sizeof *capture);
+    capture->next = captures;
+    capture->origin = origin;
+    capture->thread = &thread_mode;
+    capture->mode = (enum capture_mode)mode;
+    capture->id = ++capture_count;
+    capture->owners = 1;
     captures = capture;
-    lane_add(capture, found);
-    node_add(found, NULL, 0);
+    lane_add(capture, origin);
+    node_add(origin, NULL, 0);
     return CUDA_SUCCESS;
 }
 
@@ -282,16 +278,11 @@ static bool is_joined(struct capture *capture)
 
 int sim_cuStreamEndCapture(void *stream, void **graph)
 {
-    struct stream *found;
-    struct capture *capture;
-    int result = stream_find(stream, &found);
+    struct capture *capture = ((struct stream *)stream)->capture;
+    int result = CUDA_SUCCESS;
 
     *graph = NULL;
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    capture = found->capture;
-    if (capture == NULL || capture->origin != found) {
+    if (capture == NULL || capture->origin != stream) {
         return CUDA_ILLEGAL_STATE;
     }
     if (capture->spoilt) {
@@ -304,9 +295,9 @@ int sim_cuStreamEndCapture(void *stream, void **graph)
     }
     capture->origin = NULL;
     if (result == CUDA_SUCCESS) {
-        *graph = capture->handle;
+        *graph = capture;
     } else {
-        (void)sim_cuGraphDestroy(capture->handle);
+        (void)sim_cuGraphDestroy(capture);
     }
     return result;
 }
@@ -315,25 +306,21 @@ int sim_cuStreamEndCapture(void *stream, void **graph)
 int sim_cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
         const void ***nodes, size_t *count)
 {
-    struct stream *found;
-    int result = stream_find(stream, &found);
+    const struct context *context = ((struct stream *)stream)->context;
+    struct capture *capture = ((struct stream *)stream)->capture;
 
-    if (result == CUDA_SUCCESS && (nodes != NULL || count != NULL)) {
-        result = CUDA_INVALID_VALUE; /* not simulated */
+    if (nodes != NULL || count != NULL) {
+        return CUDA_INVALID_VALUE; /* not simulated */
     }
-    if (result == CUDA_SUCCESS && found == found->context->legacy &&
-            capture_of_blocking(found->context) != NULL) {
-        result = CUDA_STREAM_CAPTURE_IMPLICIT;
+    if (stream == context->legacy && capture_of_blocking(context) != NULL) {
+        return CUDA_STREAM_CAPTURE_IMPLICIT;
     }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    *status = found->capture == NULL ? 0 : found->capture->spoilt ? 2 : 1;
+    *status = capture == NULL ? 0 : capture->spoilt ? 2 : 1;
     if (*status == 1 && id != NULL) {
-        *id = found->capture->id;
+        *id = capture->id;
     }
     if (*status == 1 && graph != NULL) {
-        *graph = found->capture->handle;
+        *graph = capture;
     }
     return CUDA_SUCCESS;
 }
@@ -349,7 +336,7 @@ bool gpusim_is_captured(const void *stream)
     bool captured;
 
     pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
+    found = stream_of(stream);
     captured = found != NULL && found->capture != NULL;
     pthread_mutex_unlock(&sim.lock);
     return captured;
@@ -368,27 +355,22 @@ int sim_cuThreadExchangeStreamCaptureMode(int *mode)
 
 int sim_cuGraphDestroy(void *graph)
 {
-    struct capture *found = handle_find(HANDLE_GRAPH, graph);
-
-    if (found == NULL) {
-        return CUDA_INVALID_VALUE;
-    }
-    handle_drop(HANDLE_GRAPH, graph);
-    capture_release_locked(found);
+    object_drop(graph);
+    capture_release_locked(graph);
     return CUDA_SUCCESS;
 }
 
 /* Their number only. */
 int sim_cuGraphGetNodes(void *graph, void **nodes, size_t *count)
 {
-    const struct capture *found = handle_find(HANDLE_GRAPH, graph);
+    const struct capture *capture = graph;
 
-    if (found == NULL || nodes != NULL) {
+    if (nodes != NULL) {
         return CUDA_INVALID_VALUE;
     }
     *count = 0;
-    for (size_t n = 0; n < found->count; n++) {
-        *count += found->nodes[n].op != NULL ? 1 : 0;
+    for (size_t n = 0; n < capture->count; n++) {
+        *count += capture->nodes[n].op != NULL ? 1 : 0;
     }
     return CUDA_SUCCESS;
 }
@@ -402,52 +384,50 @@ int sim_cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
     if (references != 1 || flags != 1) {
         return CUDA_INVALID_VALUE;
     }
-    made = calloc(1, sizeof *made);
-    *made = (struct user_object){ .destroy = destroy, .user = user };
-    *object = handle_new(HANDLE_USER_OBJECT, made);
+    made = object_new(USER_OBJECT, sizeof *made);
+    made->destroy = destroy;
+    made->user = user;
+    *object = made;
     return CUDA_SUCCESS;
 }
 
 int sim_cuGraphRetainUserObject(
         void *graph, void *object, unsigned references, unsigned flags)
 {
-    struct capture *found = handle_find(HANDLE_GRAPH, graph);
-    struct user_object *kept = handle_find(HANDLE_USER_OBJECT, object);
+    struct capture *capture = graph;
+    struct user_object *kept = object;
 
-    if (found == NULL || kept == NULL || references != 1 || flags != 1) {
+    if (references != 1 || flags != 1) {
         return CUDA_INVALID_VALUE;
     }
-    handle_drop(HANDLE_USER_OBJECT, object);
-    kept->next = found->objects;
-    found->objects = kept;
+    object_drop(kept);
+    kept->next = capture->objects;
+    capture->objects = kept;
     return CUDA_SUCCESS;
 }
 
 int sim_cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    struct capture *found = handle_find(HANDLE_GRAPH, graph);
+    struct capture *capture = graph;
     struct exec *made;
 
-    if (found == NULL || flags != 0 || found->origin != NULL) {
+    if (flags != 0 || capture->origin != NULL) {
         return CUDA_INVALID_VALUE;
     }
-    made = calloc(1, sizeof *made);
-    made->graph = found;
-    (void)atomic_fetch_add(&found->owners, 1);
-    *exec = handle_new(HANDLE_EXEC, made);
+    made = object_new(EXEC, sizeof *made);
+    made->graph = capture;
+    (void)atomic_fetch_add(&capture->owners, 1);
+    *exec = made;
     return CUDA_SUCCESS;
 }
 
 int sim_cuGraphExecDestroy(void *exec)
 {
-    struct exec *found = handle_find(HANDLE_EXEC, exec);
+    struct exec *destroyed = exec;
 
-    if (found == NULL) {
-        return CUDA_INVALID_VALUE;
-    }
-    handle_drop(HANDLE_EXEC, exec);
-    place_fini(&found->end);
-    capture_release_locked(found->graph);
+    object_drop(destroyed);
+    place_fini(&destroyed->end);
+    capture_release_locked(destroyed->graph);
     return CUDA_SUCCESS;
 }
 
@@ -501,26 +481,18 @@ static struct stream *stream_for(struct lane *lane, struct stream *launched)
 
 int sim_cuGraphLaunch(void *exec, void *stream)
 {
-    struct exec *executable = handle_find(HANDLE_EXEC, exec);
-    struct capture *graph;
-    struct stream *found;
+    struct exec *executable = exec;
+    struct capture *graph = executable->graph;
+    struct stream *launched = stream;
     struct op *end;
-    int result = stream_find(stream, &found);
+    int result = launched->capture == NULL
+            ? place_follow(launched, &executable->end) /* launches do not overlap */
+            : CUDA_INVALID_VALUE;
 
-    if (result == CUDA_SUCCESS && (executable == NULL || found->capture != NULL)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) { /* launches of an executable do not overlap */
-        result = place_follow(found, &executable->end);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    graph = executable->graph;
     for (size_t n = 0; n < graph->count && result == CUDA_SUCCESS; n++) {
         struct node *node = &graph->nodes[n];
 
-        result = node_run(graph, node, stream_for(node->lane, found));
+        result = node_run(graph, node, stream_for(node->lane, launched));
     }
     if (result != CUDA_SUCCESS) {
         return result;
@@ -528,7 +500,7 @@ int sim_cuGraphLaunch(void *exec, void *stream)
     end = op_new("end of cuGraphLaunch", NULL, graph);
     end->dispose = capture_release;
     (void)atomic_fetch_add(&graph->owners, 1);
-    result = stream_submit(found, end);
-    place_note(&executable->end, found);
+    result = stream_submit(launched, end);
+    place_note(&executable->end, launched);
     return result;
 }

@@ -11,20 +11,15 @@ enum {
     PRIORITY_GREATEST = -5
 };
 
-/* The calling thread's contexts, by their handles; the last one is current. */
+/* The calling thread's contexts; the last one is current. */
 static _Thread_local struct {
-    void *stack[STACK_MAX];
+    struct context_handle *stack[STACK_MAX];
     int depth;
 } thread;
 
-static struct context *context_of(const void *handle)
-{
-    return handle_find(HANDLE_CONTEXT, handle);
-}
-
 struct context *context_current(void)
 {
-    return thread.depth > 0 ? context_of(thread.stack[thread.depth - 1]) : NULL;
+    return thread.depth > 0 ? thread.stack[thread.depth - 1]->context : NULL;
 }
 
 int context_check(const struct context *context)
@@ -35,33 +30,25 @@ int context_check(const struct context *context)
     return context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
 }
 
-/* The handle is that of the one before, if any. */
-static struct context *context_new(struct device *device, const struct context *before)
+/* Another life. */
+static void context_begin(struct context_handle *handle, int device)
 {
     static uint64_t count;
     struct context *context = calloc(1, sizeof *context);
 
-    context->device = device;
-    context->next = sim.contexts;
-    sim.contexts = context;
-    context->id = ++count;
-    context->alive = true;
+    *context = (struct context){
+        .handle = handle, .device = device, .id = ++count, .alive = true
+    };
     context->legacy = stream_new(context, "default stream", 0);
-    if (before == NULL) {
-        context->handle = handle_new(HANDLE_CONTEXT, context);
-    } else {
-        context->handle = before->handle;
-        handle_set(HANDLE_CONTEXT, context->handle, context);
-    }
-    return context;
+    handle->context = context;
 }
 
 /* Everything of the context goes: memory, streams, events, modules. */
 static void context_end(struct context *context)
 {
     context->alive = false;
-    for (struct stream *s = context->streams; s != NULL; s = s->next) {
-        stream_end(s);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        s->destroyed = s->destroyed || s->context == context;
     }
     memory_end(context);
     streams_wake();
@@ -75,38 +62,44 @@ void context_fail(struct context *context, int error)
     }
 }
 
-void context_wait(struct context *context)
+void context_wait(const struct context *context)
 {
-    for (struct stream *s = context->streams; s != NULL; s = s->next) {
-        stream_wait(s, s->submitted);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->context == context) {
+            stream_wait(s, s->submitted);
+        }
     }
+}
+
+static bool is_active(int device)
+{
+    const struct context *context = sim.devices[device].primary.context;
+
+    return context != NULL && context->alive;
 }
 
 int sim_cuDevicePrimaryCtxRetain(void **context, int device)
 {
-    struct device *found = device_find(device);
+    struct device *found = &sim.devices[device];
 
-    if (found == NULL) {
-        return CUDA_INVALID_DEVICE;
+    if (!is_active(device)) {
+        context_begin(&found->primary, device);
     }
-    if (found->primary == NULL || !found->primary->alive) {
-        found->primary = context_new(found, found->primary);
-    }
-    *context = found->primary->handle;
+    *context = &found->primary;
     found->retained++;
     return CUDA_SUCCESS;
 }
 
 int sim_cuDevicePrimaryCtxRelease_v2(int device)
 {
-    struct device *found = device_find(device);
+    struct device *found = &sim.devices[device];
 
-    if (found == NULL || found->retained == 0) {
+    if (found->retained == 0) {
         return CUDA_INVALID_CONTEXT;
     }
     found->retained--;
-    if (found->retained == 0 && found->primary->alive) {
-        context_end(found->primary);
+    if (found->retained == 0 && is_active(device)) {
+        context_end(found->primary.context);
     }
     return CUDA_SUCCESS;
 }
@@ -114,52 +107,44 @@ int sim_cuDevicePrimaryCtxRelease_v2(int device)
 void gpusim_reset(int device)
 {
     pthread_mutex_lock(&sim.lock);
-    if (sim.devices[device].primary != NULL && sim.devices[device].primary->alive) {
-        context_end(sim.devices[device].primary);
+    if (is_active(device)) {
+        context_end(sim.devices[device].primary.context);
     }
     pthread_mutex_unlock(&sim.lock);
 }
 
 int sim_cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
-    const struct device *found = device_find(device);
-
     *flags = 0;
-    *active = found != NULL && found->primary != NULL && found->primary->alive;
-    return found == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
+    *active = is_active(device);
+    return CUDA_SUCCESS;
 }
 
 int sim_cuCtxCreate_v2(void **context, unsigned flags, int device)
 {
-    struct device *found = device_find(device);
-
     (void)flags;
-    if (found == NULL) {
-        return CUDA_INVALID_DEVICE;
-    }
-    *context = context_new(found, NULL)->handle;
+    *context = object_new(CONTEXT, sizeof(struct context_handle));
+    context_begin(*context, device);
     return sim_cuCtxPushCurrent_v2(*context);
 }
 
 int sim_cuCtxDestroy_v2(void *context)
 {
-    struct context *found = context_of(context);
+    struct context *found = ((struct context_handle *)context)->context;
 
-    if (found == NULL || found == found->device->primary || !found->alive) {
+    if (context == &sim.devices[found->device].primary) {
         return CUDA_INVALID_CONTEXT;
     }
     if (found == context_current()) {
         thread.depth--;
     }
     context_end(found);
+    object_drop(context);
     return CUDA_SUCCESS;
 }
 
 int sim_cuCtxPushCurrent_v2(void *context)
 {
-    if (context_of(context) == NULL) {
-        return CUDA_INVALID_CONTEXT;
-    }
     if (thread.depth == STACK_MAX) {
         return CUDA_OUT_OF_MEMORY;
     }
@@ -178,13 +163,13 @@ int sim_cuCtxPopCurrent_v2(void **context)
 
 int sim_cuCtxSetCurrent(void *context)
 {
-    if (context != NULL && context_of(context) == NULL) {
-        return CUDA_INVALID_CONTEXT;
-    }
-    if (thread.depth > 0) {
+    const int result = context == NULL ? CUDA_SUCCESS : object_find(CONTEXT, context);
+
+    if (result == CUDA_SUCCESS && thread.depth > 0) {
         thread.depth--;
     }
-    return context == NULL ? CUDA_SUCCESS : sim_cuCtxPushCurrent_v2(context);
+    return result == CUDA_SUCCESS && context != NULL ? sim_cuCtxPushCurrent_v2(context)
+                                                     : result;
 }
 
 int sim_cuCtxGetCurrent(void **context)
@@ -198,19 +183,18 @@ int sim_cuCtxGetDevice(int *device)
     if (context_current() == NULL) {
         return CUDA_INVALID_CONTEXT;
     }
-    *device = context_current()->device->ordinal;
+    *device = context_current()->device;
     return CUDA_SUCCESS;
 }
 
 int sim_cuCtxGetId(void *context, unsigned long long *id)
 {
-    const struct context *found =
-            context == NULL ? context_current() : context_of(context);
+    const struct context_handle *handle = context;
 
-    if (found == NULL || !found->alive) {
+    if (!handle->context->alive) {
         return CUDA_INVALID_CONTEXT;
     }
-    *id = found->id;
+    *id = handle->context->id;
     return CUDA_SUCCESS;
 }
 
@@ -223,14 +207,12 @@ int sim_cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 int sim_cuCtxSynchronize(void)
 {
-    struct context *context = context_current();
+    const struct context *context = context_current();
 
-    for (struct stream *s = context->streams; s != NULL; s = s->next) {
-        struct place end = { .stream = NULL };
-
-        place_note(&end, s);
-        (void)place_wait(&end);
-        place_fini(&end);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->context == context) {
+            stream_join(s);
+        }
     }
     return context_check(context);
 }
@@ -248,8 +230,8 @@ int gpusim_current_device(void)
 void gpusim_fail_device(int device, int result)
 {
     pthread_mutex_lock(&sim.lock);
-    if (device_find(device) != NULL && sim.devices[device].primary != NULL) {
-        context_fail(sim.devices[device].primary, result);
+    if (is_active(device)) {
+        context_fail(sim.devices[device].primary.context, result);
     }
     pthread_mutex_unlock(&sim.lock);
 }

@@ -32,7 +32,7 @@ enum side {
 static int check_side(
         const char *function, enum side side, uint64_t address, size_t bytes)
 {
-    const struct allocation *allocation = arena_find(address);
+    const struct allocation *allocation = memory_find(address);
 
     if (allocation == NULL) {
         return side == SIDE_DEVICE || address == 0 ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
@@ -68,8 +68,8 @@ static struct copy *copy_new(uint64_t to, uint64_t from, size_t bytes, bool stag
 static int copy_submit(const char *function, uint64_t to, uint64_t from, size_t bytes,
         struct stream *stream)
 {
-    const bool from_pageable = arena_find(from) == NULL;
-    const bool to_pageable = arena_find(to) == NULL;
+    const bool from_pageable = memory_find(from) == NULL;
+    const bool to_pageable = memory_find(to) == NULL;
     struct op *op;
     int result;
 
@@ -94,13 +94,12 @@ static const struct direction {
   outwards = { "cuMemcpyDtoHAsync_v2", SIDE_HOST, SIDE_DEVICE };
 
 static int copy(const struct direction *direction, uint64_t to, uint64_t from,
-        size_t bytes, void *handle)
+        size_t bytes, struct stream *stream)
 {
-    struct stream *stream;
-    int result = stream_find(handle, &stream);
+    int result;
 
-    if (result != CUDA_SUCCESS || bytes == 0) {
-        return result;
+    if (bytes == 0) {
+        return CUDA_SUCCESS;
     }
     result = check_side(direction->function, direction->to, to, bytes);
     if (result == CUDA_SUCCESS) {
@@ -139,16 +138,15 @@ static int fill_body(void *argument)
     return CUDA_SUCCESS;
 }
 
-static int fill(const char *function, struct memory_fill fill, void *handle)
+static int fill(const char *function, struct memory_fill fill, struct stream *stream)
 {
     const size_t bytes = fill.count * fill.width;
     struct memory_fill *argument;
-    struct stream *stream;
     struct op *op;
-    int result = stream_find(handle, &stream);
+    int result;
 
-    if (result != CUDA_SUCCESS || bytes == 0) {
-        return result;
+    if (bytes == 0) {
+        return CUDA_SUCCESS;
     }
     result = fill.to % fill.width != 0
             ? CUDA_INVALID_VALUE
@@ -190,17 +188,10 @@ static int host_body(void *argument)
 
 int sim_cuLaunchHostFunc(void *stream, void (*function)(void *), void *argument)
 {
-    struct host_call *call;
-    struct stream *found;
-    struct op *op;
-    int result = stream_find(stream, &found);
+    struct host_call *call = malloc(sizeof *call);
+    struct op *op = op_new("cuLaunchHostFunc", host_body, call);
 
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    call = malloc(sizeof *call);
     *call = (struct host_call){ .function = function, .argument = argument };
-    op = op_new("cuLaunchHostFunc", host_body, call);
     op->dispose = free;
-    return stream_submit(found, op);
+    return stream_submit(stream, op);
 }

@@ -21,7 +21,7 @@ enum cuda_error {
 };
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
-#define CALL(name, needs, parameters, arguments) GPUSIM_API int name parameters;
+#define CALL(name, needs, finds, parameters, arguments) GPUSIM_API int name parameters;
 #include "test/gpusim/cuda.def"
 #undef CALL
 /* NOLINTEND(bugprone-macro-parentheses) */

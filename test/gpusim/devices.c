@@ -2,7 +2,6 @@
  * The devices: GPUSIM_DEVICES of them, as a node of one vendor's server shows them.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "test/gpusim/state.h"
 
@@ -27,7 +26,7 @@ int devices_init(void)
     for (int i = 0; i < sim.device_count; i++) {
         struct device *device = &sim.devices[i];
 
-        device->ordinal = i;
+        device->primary.object.kind = CONTEXT;
         device->limit_bytes = device_bytes;
         (void)snprintf(device->pci, sizeof device->pci, "0000:%02x:00.0",
                 PCI_FIRST_BUS + PCI_BUS_STEP * i);
@@ -35,14 +34,15 @@ int devices_init(void)
     return sim.device_count > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE;
 }
 
-struct device *device_find(int ordinal)
+int device_find(int device)
 {
-    return ordinal >= 0 && ordinal < sim.device_count ? &sim.devices[ordinal] : NULL;
+    return device >= 0 && device < sim.device_count ? CUDA_SUCCESS
+                                                    : CUDA_INVALID_DEVICE;
 }
 
 const char *gpusim_device_pci(int device)
 {
-    return device_find(device) == NULL ? NULL : sim.devices[device].pci;
+    return device_find(device) == CUDA_SUCCESS ? sim.devices[device].pci : NULL;
 }
 
 int sim_cuDeviceGetCount(int *count)
@@ -54,20 +54,17 @@ int sim_cuDeviceGetCount(int *count)
 int sim_cuDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
-    return device_find(ordinal) == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }
 
 int sim_cuDeviceGetName(char *name, int length, int device)
 {
     (void)snprintf(name, (size_t)length, "Simulated GPU (gpusim %d)", device);
-    return device_find(device) == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }
 
 int sim_cuDeviceGetPCIBusId(char *text, int length, int device)
 {
-    if (device_find(device) == NULL) {
-        return CUDA_INVALID_DEVICE;
-    }
     (void)snprintf(text, (size_t)length, "%s", sim.devices[device].pci);
     return CUDA_SUCCESS;
 }
@@ -77,7 +74,7 @@ int sim_cuDeviceGetUuid_v2(void *uuid, int device)
     for (int i = 0; i < UUID_BYTES; i++) {
         ((unsigned char *)uuid)[i] = (unsigned char)(0x10 * (device + 1) + i);
     }
-    return device_find(device) == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }
 
 int sim_cuDeviceGetUuid(void *uuid, int device)
@@ -87,15 +84,17 @@ int sim_cuDeviceGetUuid(void *uuid, int device)
 
 int sim_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
+    (void)device;
     *value = attribute == ATTRIBUTE_SMS       ? 8
             : attribute == ATTRIBUTE_L2_BYTES ? 32 << 20
             : attribute == ATTRIBUTE_MAJOR    ? 9
                                               : 0;
-    return device_find(device) == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }
 
 int sim_cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
+    (void)device;
     *bytes = device_bytes;
-    return device_find(device) == NULL ? CUDA_INVALID_DEVICE : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }

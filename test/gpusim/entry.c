@@ -32,12 +32,20 @@ static int enter(const char *function, unsigned needs)
     return result;
 }
 
+static int first_error(int one, int other)
+{
+    return one != CUDA_SUCCESS ? one : other;
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameters are no expressions */
-#define CALL(name, needs, parameters, arguments) \
+#define CALL(name, needs, finds, parameters, arguments) \
     int name parameters \
     { \
         int result = enter(#name, needs); \
 \
+        if (result == CUDA_SUCCESS) { \
+            result = finds; \
+        } \
         if (result == CUDA_SUCCESS) { \
             result = sim_##name arguments; \
         } \
@@ -61,7 +69,7 @@ int sim_cuInit(unsigned flags)
     sim.delay_us = gpusim_option("GPUSIM_DELAY_US", 0);
     result = devices_init();
     if (result == CUDA_SUCCESS) {
-        result = arenas_init();
+        result = memory_init();
     }
     if (result == CUDA_SUCCESS) {
         sim.pid = getpid();

@@ -1,40 +1,110 @@
 /*
- * Events. An event is its last record: a place in a stream, or in a capture. Waiting takes the
- * record that is there at the call; without one there is nothing to wait for, and the event is
- * complete.
+ * The driver's calls about streams, and events. An event is its last record: a place in a stream,
+ * or in a capture. Waiting takes the record that is there at the call; without one there is nothing
+ * to wait for, and the event is complete.
  */
-#include <stdlib.h>
-
 #include "test/gpusim/state.h"
 
 enum {
     EVENT_FLAGS_MAX = 7
 };
 
+/* ---- streams ---- */
+
+int sim_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+    struct stream *made;
+
+    if (flags > STREAM_NON_BLOCKING) {
+        return CUDA_INVALID_VALUE;
+    }
+    made = stream_new(context_current(), "stream", flags);
+    object_add(STREAM, &made->object);
+    made->priority = priority > 0 ? 0 : priority;
+    *stream = made;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuStreamCreate(void **stream, unsigned flags)
+{
+    return sim_cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+int sim_cuStreamDestroy_v2(void *stream)
+{
+    struct stream *found = stream;
+
+    if (found->capture != NULL) {
+        capture_spoil(found->capture);
+    }
+    found->destroyed = true;
+    pthread_cond_broadcast(&found->changed);
+    object_drop(found);
+    return found->context->alive ? CUDA_SUCCESS : CUDA_CONTEXT_IS_DESTROYED;
+}
+
+void stream_join(struct stream *stream)
+{
+    struct place end = { .stream = NULL };
+
+    place_note(&end, stream);
+    place_wait(&end);
+    place_fini(&end);
+}
+
+int stream_synchronize(struct stream *stream)
+{
+    int result = capture_refuses_waiting(stream);
+
+    if (result == CUDA_SUCCESS && stream == stream->context->legacy) {
+        result = stream_submit(stream, op_new("synchronise", NULL, NULL));
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    stream_join(stream);
+    return context_check(stream->context);
+}
+
+int sim_cuStreamSynchronize(void *stream)
+{
+    return stream_synchronize(stream);
+}
+
+int sim_cuStreamGetCtx(void *stream, void **context)
+{
+    *context = ((struct stream *)stream)->context->handle;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuStreamGetFlags(void *stream, unsigned *flags)
+{
+    *flags = ((struct stream *)stream)->flags;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuStreamGetPriority(void *stream, int *priority)
+{
+    *priority = ((struct stream *)stream)->priority;
+    return CUDA_SUCCESS;
+}
+
+/* ---- events ---- */
+
 struct event {
+    struct object object;
     struct context *context;
     struct place record;
     struct capture *captured; /* the record was put on a captured stream */
     size_t node; /* and there */
 };
 
-static int event_find(void *handle, struct event **event)
+int event_find(const void *event)
 {
-    *event = handle_find(HANDLE_EVENT, handle);
-    if (*event == NULL) {
-        gpusim_report("an event was used that was destroyed or never made");
-        return CUDA_INVALID_HANDLE;
-    }
-    return (*event)->context->alive ? CUDA_SUCCESS : CUDA_CONTEXT_IS_DESTROYED;
-}
+    const struct event *found = event;
+    const int result = object_find(EVENT, event);
 
-/* An event, and the stream that is to record it or wait for it. */
-static int find_both(
-        void *handle, struct event **event, void *stream_handle, struct stream **stream)
-{
-    const int result = event_find(handle, event);
-
-    return result == CUDA_SUCCESS ? stream_find(stream_handle, stream) : result;
+    return result == CUDA_SUCCESS ? context_check(found->context) : result;
 }
 
 int sim_cuEventCreate(void **event, unsigned flags)
@@ -44,88 +114,78 @@ int sim_cuEventCreate(void **event, unsigned flags)
     if (flags > EVENT_FLAGS_MAX) {
         return CUDA_INVALID_VALUE;
     }
-    made = calloc(1, sizeof *made);
+    made = object_new(EVENT, sizeof *made);
     made->context = context_current();
-    *event = handle_new(HANDLE_EVENT, made);
+    *event = made;
     return CUDA_SUCCESS;
 }
 
 int sim_cuEventDestroy_v2(void *event)
 {
-    struct event *found;
-    int result = event_find(event, &found);
+    struct event *destroyed = event;
 
-    if (found != NULL) {
-        place_fini(&found->record);
-        handle_drop(HANDLE_EVENT, event);
-    }
-    return result;
+    place_fini(&destroyed->record);
+    object_drop(destroyed);
+    return destroyed->context->alive ? CUDA_SUCCESS : CUDA_CONTEXT_IS_DESTROYED;
 }
 
 int sim_cuEventRecord(void *event, void *stream)
 {
-    struct stream *on;
-    struct event *found;
-    int result = find_both(event, &found, stream, &on);
+    struct stream *on = stream;
+    struct event *recorded = event;
+    int result = recorded->context != on->context ? CUDA_INVALID_HANDLE
+                                                  : capture_refuses(on);
 
-    if (result == CUDA_SUCCESS && found->context != on->context) {
-        result = CUDA_INVALID_HANDLE;
-    }
-    if (result == CUDA_SUCCESS) {
-        result = capture_refuses(on);
-    }
     if (result == CUDA_SUCCESS && on->capture == NULL) {
         result = stream_submit(on, op_new("cuEventRecord", NULL, NULL));
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    found->captured = on->capture;
+    recorded->captured = on->capture;
     if (on->capture != NULL) {
-        place_fini(&found->record);
-        found->node = capture_node(on);
+        place_fini(&recorded->record);
+        recorded->node = capture_node(on);
     } else {
-        place_note(&found->record, on);
+        place_note(&recorded->record, on);
     }
     return CUDA_SUCCESS;
 }
 
-/* Why nobody can ask for it; 0: one can. */
-static int find_to_ask(void *event, struct event **found)
+/* Nobody may ask for what is in a graph. */
+static int refuse_captured(const struct event *event)
 {
-    int result = event_find(event, found);
-
-    if (result == CUDA_SUCCESS && (*found)->captured != NULL) {
-        capture_spoil((*found)->captured);
-        return CUDA_CAPTURED_EVENT;
+    if (event->captured == NULL) {
+        return CUDA_SUCCESS;
     }
-    return result == CUDA_SUCCESS ? (*found)->context->error : result;
+    capture_spoil(event->captured);
+    return CUDA_CAPTURED_EVENT;
 }
 
 int sim_cuEventQuery(void *event)
 {
-    struct event *found;
-    int result = find_to_ask(event, &found);
+    const struct event *asked = event;
+    const struct stream *stream = asked->record.stream;
+    const int result = refuse_captured(asked);
 
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (found->record.stream != NULL &&
-            found->record.stream->done < found->record.sequence) {
+    if (result == CUDA_SUCCESS && stream != NULL &&
+            stream->done < asked->record.sequence) {
         return CUDA_NOT_READY;
     }
-    clock_join(&sim.host, &found->record.clock);
-    return CUDA_SUCCESS;
+    clock_join(&sim.host, &asked->record.clock);
+    return result;
 }
 
 int sim_cuEventSynchronize(void *event)
 {
-    struct event *found;
-    int result = find_to_ask(event, &found);
+    const struct event *awaited = event;
+    const int result = refuse_captured(awaited);
 
-    return result == CUDA_SUCCESS && found->record.stream != NULL
-            ? place_wait(&found->record)
-            : result;
+    if (result != CUDA_SUCCESS || awaited->record.stream == NULL) {
+        return result;
+    }
+    place_wait(&awaited->record);
+    return context_check(awaited->context);
 }
 
 /* Times of a simulated GPU mean nothing, so there are none. */
@@ -139,20 +199,16 @@ int sim_cuEventElapsedTime(float *milliseconds, void *start, void *end)
 
 int sim_cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
-    struct stream *waiting;
-    struct event *found;
-    int result = find_both(event, &found, stream, &waiting);
+    struct stream *waiting = stream;
+    const struct event *awaited = event;
 
     (void)flags;
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (awaited->captured != NULL) {
+        return capture_follow(waiting, awaited->captured, awaited->node);
     }
-    if (found->captured != NULL) {
-        return capture_follow(waiting, found->captured, found->node);
-    }
-    if (waiting->capture != NULL && found->record.stream != NULL) {
+    if (waiting->capture != NULL && awaited->record.stream != NULL) {
         capture_spoil(waiting->capture);
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
-    return place_follow(waiting, &found->record);
+    return place_follow(waiting, &awaited->record);
 }

@@ -15,12 +15,13 @@ enum {
 
 /* A module of one context, or a library (context NULL). */
 struct module {
+    struct object object;
     const struct context *context;
-    bool unloaded;
 };
 
 /* What CUfunction and CUkernel stand for. */
 struct function {
+    struct object object;
     const struct gpusim_kernel *kernel;
     const struct module *module;
 };
@@ -77,11 +78,11 @@ static void load_code(void)
 
 static int load(void **handle, const struct context *context)
 {
-    struct module *module = calloc(1, sizeof *module);
+    struct module *module = object_new(MODULE, sizeof *module);
 
     load_code();
     module->context = context;
-    *handle = handle_new(HANDLE_MODULE, module);
+    *handle = module;
     return CUDA_SUCCESS;
 }
 
@@ -107,13 +108,7 @@ int sim_cuLibraryLoadData(void **library, const void *image, void *jit_options,
 
 int sim_cuModuleUnload(void *module)
 {
-    struct module *found = handle_find(HANDLE_MODULE, module);
-
-    if (found == NULL) {
-        return CUDA_INVALID_HANDLE;
-    }
-    found->unloaded = true;
-    handle_drop(HANDLE_MODULE, module);
+    object_drop(module);
     return CUDA_SUCCESS;
 }
 
@@ -125,16 +120,16 @@ int sim_cuLibraryUnload(void *library)
 int sim_cuModuleGetFunction(void **function, void *module, const char *name)
 {
     const struct gpusim_kernel *kernel = kernel_find(name);
-    const struct module *found = handle_find(HANDLE_MODULE, module);
     struct function *made;
 
-    if (found == NULL || kernel == NULL) {
-        return found == NULL ? CUDA_INVALID_HANDLE : CUDA_NOT_FOUND;
+    if (kernel == NULL) {
+        return CUDA_NOT_FOUND;
     }
     load_code();
-    made = calloc(1, sizeof *made);
-    *made = (struct function){ .kernel = kernel, .module = found };
-    *function = handle_new(HANDLE_KERNEL, made);
+    made = object_new(KERNEL, sizeof *made);
+    made->kernel = kernel;
+    made->module = module;
+    *function = made;
     return CUDA_SUCCESS;
 }
 
@@ -145,33 +140,28 @@ int sim_cuLibraryGetKernel(void **kernel, void *library, const char *name)
 
 /* ---- functions ---- */
 
-static int function_find(const void *handle, struct function **function)
+int function_find(const void *function)
 {
-    *function = handle_find(HANDLE_KERNEL, handle);
-    return *function == NULL || (*function)->module->unloaded ? CUDA_INVALID_HANDLE
-                                                              : CUDA_SUCCESS;
+    const struct function *found = function;
+    const int result = object_find(KERNEL, function);
+
+    return result == CUDA_SUCCESS ? object_find(MODULE, found->module) : result;
 }
 
 int sim_cuKernelGetFunction(void **function, void *kernel)
 {
-    struct function *found;
-
     *function = kernel;
-    return function_find(kernel, &found);
+    return CUDA_SUCCESS;
 }
 
 int sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(
         int *blocks, void *function, int threads, size_t shared_bytes)
 {
-    struct function *found;
-    int result = function_find(function, &found);
+    const unsigned max_threads = ((struct function *)function)->kernel->max_threads;
 
     (void)shared_bytes;
-    if (result == CUDA_SUCCESS) {
-        *blocks = (unsigned)threads <= found->kernel->max_threads ? SM_THREADS / threads
-                                                                  : 0;
-    }
-    return result;
+    *blocks = (unsigned)threads <= max_threads ? SM_THREADS / threads : 0;
+    return CUDA_SUCCESS;
 }
 
 /* ---- launches ---- */
@@ -180,9 +170,9 @@ static int launch_body(void *argument)
 {
     const struct launch *launch = argument;
 
-    arena_open();
+    memory_open();
     launch->launch.kernel->body(&launch->launch);
-    arena_close();
+    memory_close();
     return CUDA_SUCCESS;
 }
 
@@ -226,19 +216,9 @@ int sim_cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
         unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
         unsigned shared, void *stream, void **parameters, void **extra)
 {
-    struct stream *on;
-    struct function *found;
-    int result = function_find(function, &found);
-
     (void)extra;
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &on);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
     if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared != 0) {
         return CUDA_NOT_SUPPORTED;
     }
-    return launch_submit(found, on, grid_x, block_x, parameters[0]);
+    return launch_submit(function, stream, grid_x, block_x, parameters[0]);
 }

@@ -19,13 +19,12 @@
 #include "test/gpusim/gpusim_test.h"
 
 enum {
-    DEVICES_MAX = 80,
-    SPAN_READS_MAX = 4
+    DEVICES_MAX = 80
 };
 
-/* ---- clocks.c: vector clocks ---- */
+/* ---- order.c: what happened before what ---- */
 
-/* One component per actor (a stream, or the host). Zeroed: before everything. */
+/* A vector clock: one component per actor (a stream, or the host). Zeroed: before everything. */
 struct clock {
     uint64_t *times; /* owned */
     uint32_t count;
@@ -35,21 +34,10 @@ enum {
     ACTOR_HOST = 0 /* all threads of the process; streams have their serial numbers */
 };
 
-uint64_t clock_time(const struct clock *clock, uint32_t actor);
 void clock_tick(struct clock *clock, uint32_t actor);
 void clock_join(struct clock *into, const struct clock *from);
 struct clock clock_copy(const struct clock *clock);
 void clock_fini(struct clock *clock);
-
-/* ---- shadow.c: who touched which bytes last ---- */
-
-/* An operation, as far as a report needs it. Texts live for ever. */
-struct access {
-    const char *label;
-    const char *who;
-    uint64_t time; /* of the actor */
-    uint32_t actor;
-};
 
 struct span;
 struct stream;
@@ -61,48 +49,52 @@ struct shadow {
     struct span *near; /* where the last access was: the next search begins there */
 };
 
-/* An older access that nothing orders before a new one. */
-struct conflict {
-    struct access earlier;
-    bool earlier_wrote;
-    uint64_t start; /* first byte that both touch */
-};
-
-/* Notes an access; true when an earlier one is not ordered before it. */
-bool shadow_touch(struct shadow *shadow, const struct gpusim_range *range, bool writes,
-        const struct access *access, const struct clock *clock,
-        struct conflict *conflict);
 void shadow_fini(struct shadow *shadow);
+/* Notes an access by the host, which knew so much then; reports a race. */
+void access_by_host(const char *label, const struct clock *clock,
+        const struct gpusim_range *range, bool writes);
+/* All of an operation that starts: 0, or the error that a bad address is. */
+int access_by_op(const struct stream *stream, const struct op *op);
 
-/* ---- handles.c: what the product holds instead of pointers ---- */
+/* ---- objects.c: what the product has handles of ---- */
 
-enum handle_kind {
-    HANDLE_CONTEXT = 1,
-    HANDLE_STREAM,
-    HANDLE_EVENT,
-    HANDLE_MODULE,
-    HANDLE_KERNEL,
-    HANDLE_GRAPH,
-    HANDLE_EXEC,
-    HANDLE_USER_OBJECT,
-    HANDLE_KINDS
+enum object_kind {
+    CONTEXT,
+    STREAM,
+    EVENT,
+    MODULE,
+    KERNEL,
+    GRAPH,
+    EXEC,
+    USER_OBJECT,
+    OBJECT_KINDS
 };
 
-/* The object stays, also when the handle is dropped. */
-void *handle_new(enum handle_kind kind, void *object);
-/* NULL: never given out, of another kind, or dropped. */
-void *handle_find(enum handle_kind kind, const void *handle);
-void handle_drop(enum handle_kind kind, const void *handle);
-/* The object of a live handle from now on. */
-void handle_set(enum handle_kind kind, const void *handle, void *object);
-size_t handle_live(enum handle_kind kind);
+/* The first member of each. */
+struct object {
+    struct object *next; /* all, newest first */
+    enum object_kind kind;
+    bool dropped;
+};
+
+void *object_new(enum object_kind kind, size_t bytes);
+void object_add(enum object_kind kind, struct object *object);
+/* An error of this kind: never made, of another kind, or dropped. */
+int object_find(enum object_kind kind, const void *handle);
+void object_drop(void *handle);
+size_t object_live(enum object_kind kind);
 
 /* ---- devices.c ---- */
 
+/* What a handle of a context stands for: a primary context lives again after a reset. */
+struct context_handle {
+    struct object object;
+    struct context *context; /* its newest life; NULL: there was none */
+};
+
 struct device {
-    int ordinal;
+    struct context_handle primary;
     char pci[16];
-    struct context *primary; /* the newest one; NULL: there was none */
     int retained; /* uses of the primary context     */
     size_t used_bytes; /* allocated                       */
     size_t limit_bytes; /* not more than this              */
@@ -111,18 +103,16 @@ struct device {
 static const size_t device_bytes = (size_t)8 << 30; /* that each has */
 
 int devices_init(void);
-/* NULL: there is no such device. */
-struct device *device_find(int ordinal);
+/* An error when there is no such device. */
+int device_find(int device);
 
 /* ---- contexts.c ---- */
 
-/* One life of a context; the next one of a primary context has the same handle. */
+/* One life of a context. */
 struct context {
-    void *handle;
-    struct device *device;
-    struct stream *streams; /* all ever made here, newest first; kept for ever */
+    struct context_handle *handle;
+    int device;
     struct stream *legacy; /* the default stream                              */
-    struct context *next; /* of sim.contexts */
     uint64_t id; /* cuCtxGetId                                      */
     int error; /* sticky; 0: none                                 */
     bool alive;
@@ -133,9 +123,9 @@ struct context *context_current(void);
 int context_check(const struct context *context);
 void context_fail(struct context *context, int error);
 /* Waits for all work of the context, as freeing memory does. */
-void context_wait(struct context *context);
+void context_wait(const struct context *context);
 
-/* ---- arena.c, memory.c ---- */
+/* ---- memory.c ---- */
 
 enum memory_kind {
     MEMORY_DEVICE,
@@ -153,32 +143,22 @@ struct allocation {
     bool is_live;
 };
 
-int arenas_init(void);
-/* Addresses for an allocation of this kind, never used before; NULL: there are none. */
-struct allocation *arena_extend(enum memory_kind kind, size_t span_bytes);
+int memory_init(void);
 /* The allocation that holds the address, also a freed one; NULL: not ours. */
-struct allocation *arena_find(uint64_t address);
-/* All allocations, one after the other; NULL: there are no more. */
-struct allocation *arena_at(size_t index);
-/* The pages go back to the system. */
-void arena_drop(const struct allocation *allocation);
-/* Without the lock: lets product code (a kernel's body) touch device memory, or not. */
-void arena_open(void);
-void arena_close(void);
-
-/* The live allocation that holds the address; NULL: there is none. */
 struct allocation *memory_find(uint64_t address);
+/* The live one that holds the address. */
+struct allocation *memory_find_live(uint64_t address);
+/* All allocations, one after the other; NULL: there are no more. */
+struct allocation *memory_at(size_t index);
+/* The device of live memory; -1: pinned, managed or not ours. */
+int memory_device(uint64_t address);
 /* CUDA_ERROR_INVALID_VALUE, with a report for freed memory, unless all bytes are live. */
 int memory_check(const char *what, uint64_t address, size_t bytes);
-void memory_end(struct context *context);
-
-/* ---- accesses.c ---- */
-
-/* Notes an access to live memory in its shadow; reports a race. */
-void access_by_host(const char *label, const struct clock *clock,
-        const struct gpusim_range *range, bool writes);
-/* All of an operation that starts: 0, or the error that a bad address is. */
-int access_by_op(const struct stream *stream, const struct op *op);
+/* All of the context is freed. */
+void memory_end(const struct context *context);
+/* Without the lock: lets product code (a kernel's body) touch device memory, or not. */
+void memory_open(void);
+void memory_close(void);
 
 /* ---- streams.c ---- */
 
@@ -222,10 +202,10 @@ void op_free(struct op *op);
 void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
 
 struct stream {
-    void *handle;
+    struct object object; /* of one that the product has a handle of */
     char name[40];
     struct context *context;
-    struct stream *next; /* of the context */
+    struct stream *next; /* of sim.streams */
     const void *owner; /* per-thread default stream: whose; else NULL */
     unsigned flags; /* CU_STREAM_NON_BLOCKING */
     int priority;
@@ -238,7 +218,7 @@ struct stream {
     int holds;
     bool has_thread;
     bool running; /* the first operation has started */
-    bool destroyed;
+    bool destroyed; /* it ends when its operations are done */
 };
 
 enum {
@@ -247,17 +227,17 @@ enum {
 };
 
 struct stream *stream_new(struct context *context, const char *kind, unsigned flags);
-/* The stream of a handle, default streams included. */
-int stream_find(const void *handle, struct stream **stream);
-/* The same, without an error for a stream that failed or is dead; NULL: no such stream. */
-struct stream *stream_peek(const void *handle);
+/* Makes the handle that of the stream, if it stands for a default stream; an error, if any. */
+int stream_find(void **handle);
+/* The stream of a handle, also if its context has failed or ended; NULL: no such stream. */
+struct stream *stream_of(const void *handle);
 /* Takes the operation, also when it fails (then it is disposed of). */
 int stream_submit(struct stream *stream, struct op *op);
 /* Where the stream is now; makes a stream wait for a place of another one. */
 void place_note(struct place *place, struct stream *stream);
 int place_follow(struct stream *stream, const struct place *place);
 /* The host waits for it. */
-int place_wait(const struct place *place);
+void place_wait(const struct place *place);
 void place_fini(struct place *place);
 /* Wakes all that sleep, when a context failed or ended. */
 void streams_wake(void);
@@ -265,12 +245,17 @@ void streams_wake(void);
 void streams_settle(const struct timespec *until);
 /* Blocks until so many operations are done. */
 void stream_wait(struct stream *stream, uint64_t sequence);
+/* The host waits for all of it. */
+void stream_join(struct stream *stream);
 /* As cuStreamSynchronize. */
 int stream_synchronize(struct stream *stream);
-/* The stream ends when its operations are done; those of a dead context are not run. */
-void stream_end(struct stream *stream);
 /* Runs on the stream's thread; worker.c. */
 void *stream_main(void *argument);
+
+/* ---- events.c, launches.c ---- */
+
+int event_find(const void *event);
+int function_find(const void *function);
 
 /* ---- capture.c ---- */
 
@@ -302,7 +287,7 @@ struct sim {
     int device_count;
     struct device devices[DEVICES_MAX];
     long pageable_copies;
-    struct context *contexts; /* all ever made, newest first */
+    struct stream *streams; /* all ever made, newest first; kept for ever */
     struct clock host; /* what the host has seen */
     uint32_t stream_serial;
     long delay_us; /* most that an operation is delayed by */
@@ -316,9 +301,9 @@ enum entry_needs {
     NEEDS_NO_CAPTURE = 4 /* refused while somebody captures              */
 };
 
-/* What the calls do. */
+/* What the calls do, when there is all that they need. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
-#define CALL(name, needs, parameters, arguments) int sim_##name parameters;
+#define CALL(name, needs, finds, parameters, arguments) int sim_##name parameters;
 #include "test/gpusim/cuda.def"
 #undef CALL
 /* NOLINTEND(bugprone-macro-parentheses) */

@@ -4,15 +4,10 @@
  * streams has: events, and the order that the default stream makes implicitly. All it may
  * rely on is known when it is submitted, and so is its vector clock.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "test/gpusim/state.h"
-
-enum {
-    STACK_BYTES = 2 << 20
-};
 
 /* ---- operations ---- */
 
@@ -84,26 +79,21 @@ struct stream *stream_new(struct context *context, const char *kind, unsigned fl
     stream->flags = flags;
     stream->actor = ++sim.stream_serial;
     (void)snprintf(stream->name, sizeof stream->name, "%s %u of device %d", kind,
-            stream->actor, context->device->ordinal);
+            stream->actor, context->device);
     pthread_cond_init(&stream->changed, NULL);
-    stream->next = context->streams;
-    context->streams = stream;
+    stream->next = sim.streams;
+    sim.streams = stream;
     return stream;
-}
-
-void stream_end(struct stream *stream)
-{
-    stream->destroyed = true;
-    pthread_cond_broadcast(&stream->changed);
 }
 
 /* The default stream of the calling thread. */
 static struct stream *thread_stream(struct context *context)
 {
     static _Thread_local char identity;
-    struct stream *stream = context->streams;
+    struct stream *stream = sim.streams;
 
-    while (stream != NULL && stream->owner != &identity) {
+    while (stream != NULL &&
+            (stream->owner != &identity || stream->context != context)) {
         stream = stream->next;
     }
     if (stream == NULL) {
@@ -113,12 +103,14 @@ static struct stream *thread_stream(struct context *context)
     return stream;
 }
 
-struct stream *stream_peek(const void *handle)
+struct stream *stream_of(const void *handle)
 {
     struct context *context = context_current();
 
     if ((uintptr_t)handle > STREAM_PER_THREAD) {
-        return handle_find(HANDLE_STREAM, handle);
+        return object_find(STREAM, handle) == CUDA_SUCCESS
+                ? (struct stream *)(uintptr_t)handle
+                : NULL;
     }
     if (context == NULL || !context->alive) {
         return NULL;
@@ -127,50 +119,34 @@ struct stream *stream_peek(const void *handle)
                                                   : context->legacy;
 }
 
-int stream_find(const void *handle, struct stream **stream)
+int stream_find(void **handle)
 {
-    *stream = stream_peek(handle);
-    if (*stream != NULL) {
-        return context_check((*stream)->context);
+    struct stream *found = stream_of(*handle);
+
+    if (found == NULL) {
+        return (uintptr_t)*handle > STREAM_PER_THREAD ? CUDA_INVALID_HANDLE
+                                                      : CUDA_INVALID_CONTEXT;
     }
-    if ((uintptr_t)handle <= STREAM_PER_THREAD) {
-        return CUDA_INVALID_CONTEXT;
-    }
-    gpusim_report("a stream was used that was destroyed or never made");
-    return CUDA_INVALID_HANDLE;
+    *handle = found;
+    return context_check(found->context);
 }
 
 void streams_wake(void)
 {
-    for (struct context *c = sim.contexts; c != NULL; c = c->next) {
-        for (struct stream *s = c->streams; s != NULL; s = s->next) {
-            pthread_cond_broadcast(&s->changed);
-        }
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        pthread_cond_broadcast(&s->changed);
     }
 }
 
-/* Signals of the process are for others, but for those of this thread's own faults. */
 static int stream_start(struct stream *stream)
 {
-    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
-    pthread_attr_t attributes;
-    sigset_t blocked, previous;
     pthread_t thread;
 
-    if (stream->has_thread) {
-        return CUDA_SUCCESS;
+    if (!stream->has_thread &&
+            pthread_create(&thread, NULL, stream_main, stream) == 0) {
+        pthread_detach(thread);
+        stream->has_thread = true;
     }
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        sigdelset(&blocked, faults[i]);
-    }
-    pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    stream->has_thread = pthread_create(&thread, &attributes, stream_main, stream) == 0;
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &previous, NULL);
     return stream->has_thread ? CUDA_SUCCESS : CUDA_OPERATING_SYSTEM;
 }
 
@@ -192,8 +168,9 @@ static void follow_default(struct stream *stream, struct op *op)
         follow(stream, op, context->legacy);
         return;
     }
-    for (struct stream *s = context->streams; s != NULL; s = s->next) {
-        if (s != stream && (s->flags & STREAM_NON_BLOCKING) == 0) {
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s != stream && s->context == context &&
+                (s->flags & STREAM_NON_BLOCKING) == 0) {
             follow(stream, op, s);
         }
     }
@@ -260,15 +237,13 @@ int place_follow(struct stream *stream, const struct place *place)
 }
 
 /* An event may be recorded again, or destroyed, while this waits. */
-int place_wait(const struct place *place)
+void place_wait(const struct place *place)
 {
-    const struct context *context = place->stream->context;
     struct clock seen = clock_copy(&place->clock);
 
     stream_wait(place->stream, place->sequence);
     clock_join(&sim.host, &seen);
     clock_fini(&seen);
-    return context_check(context);
 }
 
 void place_fini(struct place *place)
@@ -279,53 +254,34 @@ void place_fini(struct place *place)
 
 /* ---- operations of the NCCL half ---- */
 
-static int copy_ranges(struct ranges *copies, const char *label,
-        const struct gpusim_range *ranges, size_t count)
+/* The ranges are looked at when it starts. */
+static int enqueue(struct stream *stream, const struct gpusim_op *asked)
 {
-    int result = CUDA_SUCCESS;
+    struct op *op = op_new(asked->label, asked->body, asked->argument);
+    int result;
 
-    for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
-        result = memory_check(label, ranges[i].start, ranges[i].bytes);
-        ranges_add(copies, ranges[i].start, ranges[i].bytes);
+    for (size_t i = 0; i < asked->read_count; i++) {
+        gpusim_reads(&op->accesses, asked->reads[i].start, asked->reads[i].bytes);
+    }
+    for (size_t i = 0; i < asked->write_count; i++) {
+        gpusim_writes(&op->accesses, asked->writes[i].start, asked->writes[i].bytes);
+    }
+    result = stream_submit(stream, op);
+    if (result == CUDA_SUCCESS) { /* it is its own from now on, and has not begun */
+        op->dispose = asked->dispose;
+        op->again = asked->again;
     }
     return result;
 }
 
-/* An operation that could be submitted; `dispose` is its own from then on. */
-static int enqueue(struct stream *stream, const struct gpusim_op *asked)
-{
-    struct op *op = op_new(asked->label, asked->body, asked->argument);
-    int result = copy_ranges(
-            &op->accesses.reads, asked->label, asked->reads, asked->read_count);
-
-    if (result == CUDA_SUCCESS) {
-        result = copy_ranges(
-                &op->accesses.writes, asked->label, asked->writes, asked->write_count);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = stream_start(stream);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = capture_refuses(stream);
-    }
-    if (result != CUDA_SUCCESS) {
-        op_free(op);
-        return result;
-    }
-    op->dispose = asked->dispose;
-    op->again = asked->again;
-    return stream_submit(stream, op);
-}
-
 int gpusim_enqueue(void *stream, const struct gpusim_op *op)
 {
-    struct stream *found;
     int result;
 
     pthread_mutex_lock(&sim.lock);
-    result = stream_find(stream, &found);
+    result = stream_find(&stream);
     if (result == CUDA_SUCCESS) {
-        result = enqueue(found, op);
+        result = enqueue(stream, op);
     }
     pthread_mutex_unlock(&sim.lock);
     return result;
@@ -337,8 +293,8 @@ int gpusim_stream_device(const void *stream)
     int device;
 
     pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
-    device = found == NULL ? -1 : found->context->device->ordinal;
+    found = stream_of(stream);
+    device = found == NULL ? -1 : found->context->device;
     pthread_mutex_unlock(&sim.lock);
     return device;
 }

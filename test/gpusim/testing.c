@@ -12,7 +12,7 @@ static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool 
     bool live;
 
     pthread_mutex_lock(&sim.lock);
-    live = memory_find(start) != NULL &&
+    live = memory_find_live(start) != NULL &&
             memory_check(label, start, bytes) == CUDA_SUCCESS;
     if (live) {
         access_by_host(label, &sim.host, &range, writes);
@@ -55,7 +55,7 @@ static void change_holds(void *stream, int change)
     struct stream *found;
 
     pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
+    found = stream_of(stream);
     if (found != NULL) {
         found->holds += change;
         pthread_cond_broadcast(&found->changed);
@@ -80,7 +80,7 @@ uint64_t gpusim_pending(void *stream)
     uint64_t pending;
 
     pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
+    found = stream_of(stream);
     pending = found == NULL ? 0 : found->submitted - found->done;
     pthread_mutex_unlock(&sim.lock);
     return pending;
@@ -102,7 +102,7 @@ struct gpusim_live gpusim_live(void)
     const struct allocation *allocation;
 
     pthread_mutex_lock(&sim.lock);
-    for (size_t i = 0; (allocation = arena_at(i)) != NULL; i++) {
+    for (size_t i = 0; (allocation = memory_at(i)) != NULL; i++) {
         const bool pinned = allocation->kind == MEMORY_PINNED;
 
         if (allocation->is_live) {
@@ -110,9 +110,9 @@ struct gpusim_live gpusim_live(void)
             ++*(pinned ? &live.host_allocations : &live.device_allocations);
         }
     }
-    live.streams = handle_live(HANDLE_STREAM);
-    live.events = handle_live(HANDLE_EVENT);
-    live.modules = handle_live(HANDLE_MODULE);
+    live.streams = object_live(STREAM);
+    live.events = object_live(EVENT);
+    live.modules = object_live(MODULE);
     for (int i = 0; i < sim.device_count; i++) {
         live.retained += (size_t)sim.devices[i].retained;
     }

@@ -44,35 +44,26 @@ static bool stream_next(struct stream *stream)
     return false;
 }
 
-static void nap(long microseconds)
+static void delay(const struct stream *stream, const struct op *op)
 {
-    struct timespec time = {
-        .tv_sec = microseconds / 1000000,
-        .tv_nsec = microseconds % 1000000 * 1000,
+    const struct timespec time = {
+        .tv_nsec = 1000 *
+                (long)(gpusim_seeded(stream->actor, op->sequence) %
+                        (uint64_t)(sim.delay_us + 1)),
     };
 
-    if (microseconds > 0) {
+    if (op->body != NULL && time.tv_nsec > 0) {
         (void)nanosleep(&time, NULL);
     }
-}
-
-static long op_delay(const struct stream *stream, const struct op *op)
-{
-    if (sim.delay_us <= 0 || op->body == NULL) {
-        return 0;
-    }
-    return (long)(gpusim_seeded(stream->actor, op->sequence) %
-            (uint64_t)(sim.delay_us + 1));
 }
 
 /* Runs the operation without the lock; what it returns is a sticky error. */
 static int op_run(struct stream *stream, struct op *op)
 {
-    long delay = op_delay(stream, op);
     int result;
 
     pthread_mutex_unlock(&sim.lock);
-    nap(delay);
+    delay(stream, op);
     if (op->ranges != NULL) {
         op->ranges(op->argument, &op->accesses);
     }
@@ -141,20 +132,10 @@ static bool stream_is_stuck(const struct stream *stream)
     return true;
 }
 
-static bool context_is_busy(const struct context *context)
-{
-    for (const struct stream *s = context->streams; s != NULL; s = s->next) {
-        if (s->done < s->submitted && !stream_is_stuck(s)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool streams_are_busy(void)
 {
-    for (const struct context *c = sim.contexts; c != NULL; c = c->next) {
-        if (context_is_busy(c)) {
+    for (const struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->done < s->submitted && !stream_is_stuck(s)) {
             return true;
         }
     }
