@@ -17,17 +17,9 @@ enum capture_mode {
     MODE_RELAXED = 2
 };
 
-/* A stream in a capture. */
-struct lane {
-    struct lane *next;
-    struct stream *stream; /* that is captured */
-    size_t last; /* its newest node; 0: there is none */
-    struct stream *runs; /* of the graph: takes its nodes at a launch */
-};
-
 /* Numbered from 1; number 0 is the beginning. */
 struct node {
-    struct lane *lane;
+    struct stream *lane; /* of the graph, that it runs on; NULL: that of the launch */
     struct op *op; /* owned; NULL: only waits */
     size_t before; /* in its lane */
     size_t after; /* what it waits for in another one */
@@ -46,12 +38,10 @@ struct user_object {
 /* And the graph that comes out of it. Never freed: events remember it. */
 struct capture {
     struct object object; /* the graph */
-    struct capture *next;
     struct stream *origin; /* NULL: it has ended */
     const void *thread; /* that began it      */
     enum capture_mode mode;
     uint64_t id;
-    struct lane *lanes; /* that of the origin is the last in the list */
     struct node *nodes; /* owned; node n is nodes[n] */
     size_t count, capacity; /* nodes, number 0 included */
     struct user_object *objects; /* owned */
@@ -66,7 +56,6 @@ struct exec {
     struct place end; /* of the newest launch */
 };
 
-static struct capture *captures;
 static uint64_t capture_count;
 static _Thread_local enum capture_mode thread_mode; /* what this thread asks for */
 
@@ -82,7 +71,7 @@ static bool forbids(const struct capture *capture)
 {
     bool own = capture->thread == &thread_mode;
 
-    if (capture->origin == NULL || thread_mode == MODE_RELAXED) {
+    if (thread_mode == MODE_RELAXED) {
         return false;
     }
     return (own && capture->mode != MODE_RELAXED) ||
@@ -93,9 +82,9 @@ bool capture_forbids(void)
 {
     bool forbidden = false;
 
-    for (struct capture *c = captures; c != NULL; c = c->next) {
-        if (forbids(c)) {
-            capture_spoil(c);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->capture != NULL && forbids(s->capture)) {
+            capture_spoil(s->capture);
             forbidden = true;
         }
     }
@@ -143,29 +132,17 @@ int capture_refuses_waiting(struct stream *stream)
 
 /* ---- nodes ---- */
 
-static void lane_add(struct capture *capture, struct stream *stream)
+static void stream_capture(
+        struct stream *stream, struct capture *capture, struct stream *lane)
 {
-    struct lane *lane = calloc(1, sizeof *lane);
-
-    *lane = (struct lane){ .next = capture->lanes, .stream = stream };
-    capture->lanes = lane;
     stream->capture = capture;
-}
-
-static struct lane *lane_of(const struct stream *stream)
-{
-    struct lane *lane = stream->capture->lanes;
-
-    while (lane->stream != stream) {
-        lane = lane->next;
-    }
-    return lane;
+    stream->lane = lane;
+    stream->node = 0;
 }
 
 static void node_add(struct stream *stream, struct op *op, size_t after)
 {
     struct capture *capture = stream->capture;
-    struct lane *lane = lane_of(stream);
 
     if (capture->count == capture->capacity) {
         capture->capacity = 2 * capture->capacity + 8;
@@ -173,9 +150,9 @@ static void node_add(struct stream *stream, struct op *op, size_t after)
                 realloc(capture->nodes, capture->capacity * sizeof *capture->nodes);
     }
     capture->nodes[capture->count] = (struct node){
-        .lane = lane, .op = op, .before = lane->last, .after = after
+        .lane = stream->lane, .op = op, .before = stream->node, .after = after
     };
-    lane->last = capture->count++;
+    stream->node = capture->count++;
 }
 
 int capture_add(struct stream *stream, struct op *op)
@@ -188,11 +165,6 @@ int capture_add(struct stream *stream, struct op *op)
     return CUDA_SUCCESS;
 }
 
-size_t capture_node(const struct stream *stream)
-{
-    return lane_of(stream)->last;
-}
-
 int capture_follow(struct stream *stream, struct capture *capture, size_t node)
 {
     if (capture->origin == NULL ||
@@ -201,7 +173,8 @@ int capture_follow(struct stream *stream, struct capture *capture, size_t node)
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
     if (stream->capture == NULL) {
-        lane_add(capture, stream);
+        stream_capture(stream, capture,
+                stream_new(stream->context, "graph's stream", STREAM_NON_BLOCKING));
     }
     node_add(stream, NULL, node);
     return CUDA_SUCCESS;
@@ -221,14 +194,12 @@ int sim_cuStreamBeginCapture_v2(void *stream, int mode)
         return CUDA_ILLEGAL_STATE;
     }
     capture = object_new(GRAPH, sizeof *capture);
-    capture->next = captures;
     capture->origin = origin;
     capture->thread = &thread_mode;
     capture->mode = (enum capture_mode)mode;
     capture->id = ++capture_count;
     capture->owners = 1;
-    captures = capture;
-    lane_add(capture, origin);
+    stream_capture(origin, capture, NULL);
     node_add(origin, NULL, 0);
     return CUDA_SUCCESS;
 }
@@ -265,7 +236,7 @@ static bool is_joined(struct capture *capture)
 {
     bool joined = true;
 
-    capture->nodes[lane_of(capture->origin)->last].reached = true;
+    capture->nodes[capture->origin->node].reached = true;
     for (size_t n = capture->count; n-- > 0;) {
         const struct node *node = &capture->nodes[n];
 
@@ -290,8 +261,8 @@ int sim_cuStreamEndCapture(void *stream, void **graph)
     } else if (!is_joined(capture)) {
         result = CUDA_STREAM_CAPTURE_UNJOINED;
     }
-    for (struct lane *lane = capture->lanes; lane != NULL; lane = lane->next) {
-        lane->stream->capture = NULL;
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        s->capture = s->capture == capture ? NULL : s->capture;
     }
     capture->origin = NULL;
     if (result == CUDA_SUCCESS) {
@@ -467,18 +438,6 @@ static int node_run(struct capture *graph, struct node *node, struct stream *str
     return result;
 }
 
-static struct stream *stream_for(struct lane *lane, struct stream *launched)
-{
-    if (lane->next == NULL) {
-        return launched;
-    }
-    if (lane->runs == NULL) {
-        lane->runs =
-                stream_new(launched->context, "graph's stream", STREAM_NON_BLOCKING);
-    }
-    return lane->runs;
-}
-
 int sim_cuGraphLaunch(void *exec, void *stream)
 {
     struct exec *executable = exec;
@@ -492,7 +451,7 @@ int sim_cuGraphLaunch(void *exec, void *stream)
     for (size_t n = 0; n < graph->count && result == CUDA_SUCCESS; n++) {
         struct node *node = &graph->nodes[n];
 
-        result = node_run(graph, node, stream_for(node->lane, launched));
+        result = node_run(graph, node, node->lane == NULL ? launched : node->lane);
     }
     if (result != CUDA_SUCCESS) {
         return result;

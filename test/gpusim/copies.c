@@ -40,7 +40,8 @@ static int check_side(
     if (side == SIDE_HOST && allocation->kind == MEMORY_DEVICE) {
         return CUDA_INVALID_VALUE;
     }
-    return memory_check(function, address, bytes);
+    return memory_check(function, address, bytes) == NULL ? CUDA_INVALID_VALUE
+                                                          : CUDA_SUCCESS;
 }
 
 static int copy_body(void *argument)

@@ -145,7 +145,7 @@ int sim_cuEventRecord(void *event, void *stream)
     recorded->captured = on->capture;
     if (on->capture != NULL) {
         place_fini(&recorded->record);
-        recorded->node = capture_node(on);
+        recorded->node = on->node;
     } else {
         place_note(&recorded->record, on);
     }

@@ -92,7 +92,7 @@ GPUSIM_API void gpusim_fail_device(int device, int result);
 GPUSIM_API const char *gpusim_option_text(const char *name, const char *otherwise);
 GPUSIM_API long gpusim_option(const char *name, long otherwise);
 
-/* A number that depends on GPUSIM_SEED and its arguments alone. */
+/* A number that depends on its arguments alone. */
 GPUSIM_API uint64_t gpusim_seeded(uint64_t first, uint64_t second);
 
 /*

@@ -1,6 +1,5 @@
 /*
- * Memory. Addresses are not used twice: those of device memory are in one arena, those of host
- * memory that CUDA knows in another. With GPUSIM_PROTECT the product sees device memory through a
+ * Memory. Addresses are not used twice. With GPUSIM_PROTECT the product sees device memory through a
  * mapping without any rights, except while a kernel's body runs; the simulator has another
  * mapping of the same bytes.
  *
@@ -21,80 +20,54 @@ enum {
     BYTE_GUARD = 0xFD
 };
 
-static const size_t reserved_bytes = (size_t)256 << 30; /* addresses of each */
-
-struct arena {
-    uint64_t base; /* for the product                            */
-    char *alias; /* the same bytes, for the simulator          */
-    atomic_size_t next; /* first byte never used; read without the lock, too */
-    struct allocation **allocations; /* by address; freed ones as well  */
-    size_t count;
-    size_t capacity;
-};
+/* Addresses of each kind: device memory, and behind it the host's. */
+static const size_t arena_bytes = (size_t)256 << 30;
 
 static struct {
     pthread_mutex_t
             lock; /* of the bytes themselves; the innermost but that of reports */
-    struct arena device, host;
+    uint64_t base; /* for the product                            */
+    char *alias; /* the same bytes, for the simulator          */
+    atomic_size_t used[2]; /* addresses ever; read without the lock, too */
+    struct allocation *all; /* that there ever were */
     size_t page;
     bool protects;
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static bool arena_has(const struct arena *arena, uint64_t address)
+static bool is_ours(uint64_t address)
 {
-    return address >= arena->base && address - arena->base < reserved_bytes;
-}
-
-static struct arena *arena_of(uint64_t address)
-{
-    if (arena_has(&memory.device, address)) {
-        return &memory.device;
-    }
-    return arena_has(&memory.host, address) ? &memory.host : NULL;
-}
-
-static int arena_init(struct arena *arena, bool is_protected)
-{
-    void *alias, *base;
-    int file = memfd_create("gpusim", MFD_CLOEXEC);
-
-    if (file < 0 || ftruncate(file, (off_t)reserved_bytes) != 0) {
-        return CUDA_OPERATING_SYSTEM;
-    }
-    alias = mmap(NULL, reserved_bytes, PROT_READ | PROT_WRITE,
-            MAP_SHARED | MAP_NORESERVE, file, 0);
-    base = alias;
-    if (is_protected) {
-        base = mmap(
-                NULL, reserved_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    }
-    (void)close(file);
-    if (alias == MAP_FAILED || base == MAP_FAILED) {
-        return CUDA_OPERATING_SYSTEM;
-    }
-    arena->base = (uint64_t)(uintptr_t)base;
-    arena->alias = alias;
-    return CUDA_SUCCESS;
+    return address - memory.base < 2 * arena_bytes && memory.base != 0;
 }
 
 int memory_init(void)
 {
-    int result;
+    const int rights = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_NORESERVE;
+    int file = memfd_create("gpusim", MFD_CLOEXEC);
+    char *base;
 
+    if (file < 0 || ftruncate(file, (off_t)(2 * arena_bytes)) != 0) {
+        return CUDA_OPERATING_SYSTEM;
+    }
     memory.page = (size_t)sysconf(_SC_PAGESIZE);
     memory.protects = gpusim_option("GPUSIM_PROTECT", 0) != 0;
-    result = arena_init(&memory.device, memory.protects);
-    return result == CUDA_SUCCESS ? arena_init(&memory.host, false) : result;
+    memory.alias = mmap(NULL, 2 * arena_bytes, rights, flags, file, 0);
+    base = memory.alias;
+    if (memory.protects) {
+        base = mmap(NULL, 2 * arena_bytes, PROT_NONE, flags, file, 0);
+        (void)mprotect(base + arena_bytes, arena_bytes, rights);
+    }
+    memory.base = (uint64_t)(uintptr_t)base;
+    (void)close(file);
+    return memory.alias != MAP_FAILED && base != MAP_FAILED ? CUDA_SUCCESS
+                                                            : CUDA_OPERATING_SYSTEM;
 }
 
 /* ---- bytes ---- */
 
 static void protect(int rights)
 {
-    const size_t used = (memory.device.next + memory.page - 1) & ~(memory.page - 1);
-
-    if (memory.protects && used > 0) {
-        (void)mprotect((void *)(uintptr_t)memory.device.base, used, rights);
+    if (memory.protects && memory.used[0] > 0) {
+        (void)mprotect((void *)(uintptr_t)memory.base, memory.used[0], rights);
     }
 }
 
@@ -122,10 +95,8 @@ void gpusim_memory_unlock(void)
 
 void *gpusim_at(uint64_t address)
 {
-    const struct arena *arena = arena_of(address);
-
-    return arena == NULL ? (void *)(uintptr_t)address
-                         : (void *)(arena->alias + (address - arena->base));
+    return is_ours(address) ? (void *)(memory.alias + (address - memory.base))
+                            : (void *)(uintptr_t)address;
 }
 
 void gpusim_copy_out(void *to, uint64_t from, size_t bytes)
@@ -144,60 +115,30 @@ void gpusim_copy_in(uint64_t to, const void *from, size_t bytes)
 
 /* ---- allocations ---- */
 
-/* NULL: there are no more addresses. */
-static struct allocation *extend(enum memory_kind kind, size_t span_bytes)
-{
-    struct arena *arena = kind == MEMORY_DEVICE ? &memory.device : &memory.host;
-    struct allocation *allocation;
-
-    if (span_bytes > reserved_bytes - arena->next) {
-        return NULL;
-    }
-    if (arena->count == arena->capacity) {
-        arena->capacity = 2 * arena->capacity + 64;
-        arena->allocations = realloc(
-                arena->allocations, arena->capacity * sizeof *arena->allocations);
-    }
-    allocation = calloc(1, sizeof *allocation);
-    allocation->start = arena->base + arena->next;
-    allocation->span_bytes = span_bytes;
-    allocation->kind = kind;
-    arena->next += span_bytes;
-    arena->allocations[arena->count++] = allocation;
-    return allocation;
-}
-
-static int compare(const void *address, const void *element)
-{
-    const uint64_t at = *(const uint64_t *)address;
-    const struct allocation *allocation = *(struct allocation *const *)element;
-
-    if (at < allocation->start) {
-        return -1;
-    }
-    return at - allocation->start >= allocation->span_bytes;
-}
-
+/* What is found comes first: it is asked for again. */
 struct allocation *memory_find(uint64_t address)
 {
-    const struct arena *arena = arena_of(address);
-    struct allocation **found;
+    struct allocation **link = &memory.all;
+    struct allocation *found;
 
-    if (arena == NULL || arena->count == 0) {
+    if (!is_ours(address)) {
         return NULL;
     }
-    found = bsearch(
-            &address, arena->allocations, arena->count, sizeof(void *), compare);
-    return found == NULL ? NULL : *found;
+    while (*link != NULL && address - (*link)->start >= (*link)->span_bytes) {
+        link = &(*link)->next;
+    }
+    found = *link;
+    if (found != NULL) {
+        *link = found->next;
+        found->next = memory.all;
+        memory.all = found;
+    }
+    return found;
 }
 
-struct allocation *memory_at(size_t index)
+struct allocation *memory_all(void)
 {
-    if (index < memory.device.count) {
-        return memory.device.allocations[index];
-    }
-    index -= memory.device.count;
-    return index < memory.host.count ? memory.host.allocations[index] : NULL;
+    return memory.all;
 }
 
 /* The whole pages go back to the system; its neighbours may have the others. */
@@ -221,15 +162,15 @@ struct allocation *memory_find_live(uint64_t address)
             : NULL;
 }
 
-int memory_check(const char *what, uint64_t address, size_t bytes)
+struct allocation *memory_check(const char *what, uint64_t address, size_t bytes)
 {
-    const struct allocation *found = memory_find(address);
+    struct allocation *found = memory_find(address);
     const uint64_t offset = found == NULL ? 0 : address - found->start;
     const char *wrong = NULL;
 
     if (found == NULL) {
         gpusim_report("%s touches %zu bytes that are no GPU's", what, bytes);
-        return CUDA_INVALID_VALUE;
+        return NULL;
     }
     if (!found->is_live) {
         wrong = "uses freed";
@@ -241,36 +182,41 @@ int memory_check(const char *what, uint64_t address, size_t bytes)
                 "%s %s memory: %zu bytes at offset %llu of an allocation of %zu bytes",
                 what, wrong, bytes, (unsigned long long)offset, found->bytes);
     }
-    return wrong == NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+    return wrong == NULL ? found : NULL;
 }
 
 static int allocate(enum memory_kind kind, size_t bytes, uint64_t *pointer)
 {
     struct context *context = context_current();
     struct device *device = &sim.devices[context->device];
-    struct allocation *allocation = NULL;
+    const size_t span_bytes = (bytes + 2 * ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    const int arena = kind == MEMORY_DEVICE ? 0 : 1;
+    struct allocation *allocation;
     char *at;
 
     if (bytes == 0) {
         return CUDA_INVALID_VALUE;
     }
-    if (bytes <= device_bytes &&
-            (kind == MEMORY_PINNED ||
-                    device->used_bytes + bytes <= device->limit_bytes)) {
-        allocation = extend(
-                kind, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT);
-    }
-    if (allocation == NULL) {
+    if (bytes > device_bytes || memory.used[arena] + span_bytes > arena_bytes ||
+            (kind != MEMORY_PINNED &&
+                    device->used_bytes + bytes > device->limit_bytes)) {
         return CUDA_OUT_OF_MEMORY;
     }
-    allocation->bytes = bytes;
-    allocation->owner = context;
-    allocation->is_live = true;
+    allocation = calloc(1, sizeof *allocation);
+    *allocation = (struct allocation){ .next = memory.all,
+        .start = memory.base + (size_t)arena * arena_bytes + memory.used[arena],
+        .bytes = bytes,
+        .span_bytes = span_bytes,
+        .owner = context,
+        .kind = kind,
+        .is_live = true };
+    memory.all = allocation;
+    memory.used[arena] += span_bytes;
     device->used_bytes += kind == MEMORY_PINNED ? 0 : bytes;
     at = gpusim_at(allocation->start);
     gpusim_memory_lock();
     memset(at, BYTE_FRESH, bytes);
-    memset(at + bytes, BYTE_GUARD, allocation->span_bytes - bytes);
+    memset(at + bytes, BYTE_GUARD, span_bytes - bytes);
     gpusim_memory_unlock();
     *pointer = allocation->start;
     return CUDA_SUCCESS;
@@ -306,11 +252,9 @@ static void release(struct allocation *allocation)
 
 void memory_end(const struct context *context)
 {
-    struct allocation *allocation;
-
-    for (size_t i = 0; (allocation = memory_at(i)) != NULL; i++) {
-        if (allocation->owner == context && allocation->is_live) {
-            release(allocation);
+    for (struct allocation *a = memory.all; a != NULL; a = a->next) {
+        if (a->owner == context && a->is_live) {
+            release(a);
         }
     }
 }
@@ -322,7 +266,6 @@ void memory_end(const struct context *context)
 static int free_memory(const char *function, uint64_t pointer, bool pinned)
 {
     struct allocation *allocation = memory_find(pointer);
-    struct gpusim_range range;
     struct clock clock;
 
     if (pointer == 0 && !pinned) {
@@ -336,10 +279,11 @@ static int free_memory(const char *function, uint64_t pointer, bool pinned)
         gpusim_report("%s of memory that was freed before", function);
         return CUDA_INVALID_VALUE;
     }
-    range = (struct gpusim_range){ .start = pointer, .bytes = allocation->bytes };
     clock = clock_copy(&sim.host);
     context_wait(allocation->owner);
-    access_by_host(function, &clock, &range, true);
+    access_by_host(function, &clock, allocation,
+            &(struct gpusim_range){ .start = pointer, .bytes = allocation->bytes },
+            true);
     clock_fini(&clock);
     if (allocation->is_live) {
         release(allocation);
@@ -435,19 +379,14 @@ int sim_cuPointerGetAttributes(
     return result;
 }
 
-int memory_device(uint64_t address)
-{
-    const struct allocation *found = memory_find_live(address);
-
-    return found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
-}
-
 int gpusim_pointer_device(uint64_t address)
 {
+    const struct allocation *found;
     int device;
 
     pthread_mutex_lock(&sim.lock);
-    device = memory_device(address);
+    found = memory_find_live(address);
+    device = found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
     pthread_mutex_unlock(&sim.lock);
     return device;
 }

@@ -212,16 +212,14 @@ void shadow_fini(struct shadow *shadow)
 
 /* ---- accesses ---- */
 
-/* Up to the first race of an operation, of which nothing more is said. */
-static bool touch(const struct access *access, const struct clock *clock,
-        const struct gpusim_range *range, bool writes)
+/* Reports a race, and returns true. */
+static bool touch(struct allocation *allocation, const struct gpusim_range *range,
+        bool writes, const struct access *access, const struct clock *clock)
 {
-    struct allocation *allocation = memory_find_live(range->start);
     const struct access *earlier;
     struct span raced;
 
-    if (allocation == NULL || range->bytes == 0 ||
-            !shadow_touch(&allocation->shadow, range, writes, access, clock, &raced)) {
+    if (!shadow_touch(&allocation->shadow, range, writes, access, clock, &raced)) {
         return false;
     }
     earlier = span_conflict(&raced, writes, clock);
@@ -239,7 +237,7 @@ static bool touch(const struct access *access, const struct clock *clock,
 }
 
 void access_by_host(const char *label, const struct clock *clock,
-        const struct gpusim_range *range, bool writes)
+        struct allocation *allocation, const struct gpusim_range *range, bool writes)
 {
     const struct access access = {
         .label = label,
@@ -248,26 +246,10 @@ void access_by_host(const char *label, const struct clock *clock,
         .actor = ACTOR_HOST,
     };
 
-    (void)touch(&access, clock, range, writes);
+    (void)touch(allocation, range, writes, &access, clock);
 }
 
-/* Work of a stream reaches memory of its own device only. */
-static int check_range(const struct stream *stream, const char *label,
-        const struct gpusim_range *range)
-{
-    const int device = memory_device(range->start);
-
-    if (device >= 0 && device != stream->context->device) {
-        gpusim_report(
-                "%s on %s touches memory of device %d", label, stream->name, device);
-        return CUDA_ILLEGAL_ADDRESS;
-    }
-    return memory_check(label, range->start, range->bytes) == CUDA_SUCCESS
-            ? CUDA_SUCCESS
-            : CUDA_ILLEGAL_ADDRESS;
-}
-
-/* Checks and notes ranges of one direction. */
+/* Ranges of one direction: up to the first race, of which nothing more is said. */
 static int touch_all(
         const struct stream *stream, const struct op *op, bool writes, bool *raced)
 {
@@ -280,12 +262,20 @@ static int touch_all(
     };
 
     for (size_t i = 0; i < ranges->count; i++) {
-        int result = check_range(stream, op->label, &ranges->list[i]);
+        const struct gpusim_range *range = &ranges->list[i];
+        struct allocation *allocation =
+                memory_check(op->label, range->start, range->bytes);
 
-        if (result != CUDA_SUCCESS) {
-            return result;
+        if (allocation == NULL) {
+            return CUDA_ILLEGAL_ADDRESS;
         }
-        *raced = *raced || touch(&access, &op->clock, &ranges->list[i], writes);
+        if (allocation->kind == MEMORY_DEVICE &&
+                allocation->owner->device != stream->context->device) {
+            gpusim_report("%s on %s touches memory of device %d", op->label,
+                    stream->name, allocation->owner->device);
+            return CUDA_ILLEGAL_ADDRESS;
+        }
+        *raced = *raced || touch(allocation, range, writes, &access, &op->clock);
     }
     return CUDA_SUCCESS;
 }

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "test/gpusim/state.h"
@@ -15,7 +14,6 @@
 enum {
     STATUS_FOUND = 97,
     SHOWN_MAX = 20,
-    DRAIN_SECONDS = 1,
     TEXT_BYTES = 1024
 };
 
@@ -59,26 +57,11 @@ long gpusim_take_reports(char *text, size_t capacity)
     return reports;
 }
 
-/* Waits for operations that could still find something, but not for ever: a stream may wait
- * for a rank that is gone. */
-static void drain(void)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += DRAIN_SECONDS;
-    streams_settle(&until);
-}
-
 /* At the end of the process, or when the library is unloaded: a test cannot overlook it. */
 static void __attribute__((destructor)) reports_end(void)
 {
-    long reports;
+    const long reports = gpusim_take_reports(NULL, 0);
 
-    if (sim.pid == getpid()) {
-        drain();
-    }
-    reports = gpusim_take_reports(NULL, 0);
     if (reports > 0) {
         (void)fprintf(stderr, "gpusim[%d]: %ld findings: status %d\n", (int)getpid(),
                 reports, STATUS_FOUND);
@@ -121,18 +104,7 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-static uint64_t seed;
-
-/* Once: other threads may change the environment later. */
-static void seed_read(void)
-{
-    seed = (uint64_t)gpusim_option("GPUSIM_SEED", 1);
-}
-
 uint64_t gpusim_seeded(uint64_t first, uint64_t second)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    (void)pthread_once(&once, seed_read);
-    return mix(mix(mix(seed) ^ first) ^ second);
+    return mix(mix(first) ^ second);
 }

@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include "test/gpusim/cuda.h"
 #include "test/gpusim/gpusim_test.h"
@@ -39,6 +38,7 @@ void clock_join(struct clock *into, const struct clock *from);
 struct clock clock_copy(const struct clock *clock);
 void clock_fini(struct clock *clock);
 
+struct allocation;
 struct span;
 struct stream;
 struct op;
@@ -52,7 +52,7 @@ struct shadow {
 void shadow_fini(struct shadow *shadow);
 /* Notes an access by the host, which knew so much then; reports a race. */
 void access_by_host(const char *label, const struct clock *clock,
-        const struct gpusim_range *range, bool writes);
+        struct allocation *allocation, const struct gpusim_range *range, bool writes);
 /* All of an operation that starts: 0, or the error that a bad address is. */
 int access_by_op(const struct stream *stream, const struct op *op);
 
@@ -134,6 +134,7 @@ enum memory_kind {
 };
 
 struct allocation {
+    struct allocation *next; /* of all */
     uint64_t start;
     size_t bytes; /* as asked for                    */
     size_t span_bytes; /* with the guard behind it        */
@@ -148,12 +149,10 @@ int memory_init(void);
 struct allocation *memory_find(uint64_t address);
 /* The live one that holds the address. */
 struct allocation *memory_find_live(uint64_t address);
-/* All allocations, one after the other; NULL: there are no more. */
-struct allocation *memory_at(size_t index);
-/* The device of live memory; -1: pinned, managed or not ours. */
-int memory_device(uint64_t address);
-/* CUDA_ERROR_INVALID_VALUE, with a report for freed memory, unless all bytes are live. */
-int memory_check(const char *what, uint64_t address, size_t bytes);
+/* All that there ever were. */
+struct allocation *memory_all(void);
+/* The one that holds all these bytes; NULL, and a report, if they are not live. */
+struct allocation *memory_check(const char *what, uint64_t address, size_t bytes);
 /* All of the context is freed. */
 void memory_end(const struct context *context);
 /* Without the lock: lets product code (a kernel's body) touch device memory, or not. */
@@ -215,8 +214,9 @@ struct stream {
     struct clock clock;
     uint32_t actor; /* as in the name; seeds the delays */
     struct capture *capture; /* NULL: not captured */
+    struct stream *lane; /* in a capture: of the graph, for its nodes; NULL: any */
+    size_t node; /* and its newest one; 0: there is none */
     int holds;
-    bool has_thread;
     bool running; /* the first operation has started */
     bool destroyed; /* it ends when its operations are done */
 };
@@ -241,8 +241,6 @@ void place_wait(const struct place *place);
 void place_fini(struct place *place);
 /* Wakes all that sleep, when a context failed or ended. */
 void streams_wake(void);
-/* Without the lock: waits until no stream goes on by itself, or the time has come. */
-void streams_settle(const struct timespec *until);
 /* Blocks until so many operations are done. */
 void stream_wait(struct stream *stream, uint64_t sequence);
 /* The host waits for all of it. */
@@ -263,8 +261,6 @@ int function_find(const void *function);
 bool capture_forbids(void);
 /* Of a captured stream: the operation becomes a node. As stream_submit(). */
 int capture_add(struct stream *stream, struct op *op);
-/* Of a captured stream: where it is now. */
-size_t capture_node(const struct stream *stream);
 /* The stream waits for a node, and is drawn into the capture if need be. */
 int capture_follow(struct stream *stream, struct capture *capture, size_t node);
 /* 0, or why nothing can be put on the stream; the capture is spoilt. */

@@ -1,5 +1,5 @@
 /*
- * Streams: queues of operations, each with a thread that is made for the first operation.
+ * Streams: queues of operations, each with a thread.
  * An operation starts when the one before it has ended and when what it depends on in other
  * streams has: events, and the order that the default stream makes implicitly. All it may
  * rely on is known when it is submitted, and so is its vector clock.
@@ -74,6 +74,7 @@ void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t byte
 struct stream *stream_new(struct context *context, const char *kind, unsigned flags)
 {
     struct stream *stream = calloc(1, sizeof *stream);
+    pthread_t thread;
 
     stream->context = context;
     stream->flags = flags;
@@ -83,6 +84,10 @@ struct stream *stream_new(struct context *context, const char *kind, unsigned fl
     pthread_cond_init(&stream->changed, NULL);
     stream->next = sim.streams;
     sim.streams = stream;
+    if (pthread_create(&thread, NULL, stream_main, stream) != 0) {
+        abort();
+    }
+    pthread_detach(thread);
     return stream;
 }
 
@@ -138,18 +143,6 @@ void streams_wake(void)
     }
 }
 
-static int stream_start(struct stream *stream)
-{
-    pthread_t thread;
-
-    if (!stream->has_thread &&
-            pthread_create(&thread, NULL, stream_main, stream) == 0) {
-        pthread_detach(thread);
-        stream->has_thread = true;
-    }
-    return stream->has_thread ? CUDA_SUCCESS : CUDA_OPERATING_SYSTEM;
-}
-
 static void follow(struct stream *stream, struct op *op, struct stream *before)
 {
     op_depend(op, before, before->submitted);
@@ -184,7 +177,6 @@ int stream_submit(struct stream *stream, struct op *op)
         return capture_add(stream, op);
     }
     result = capture_refuses(stream);
-    result = result == CUDA_SUCCESS ? stream_start(stream) : result;
     if (result != CUDA_SUCCESS) {
         op_free(op);
         return result;

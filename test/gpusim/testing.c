@@ -9,16 +9,15 @@
 static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool writes)
 {
     struct gpusim_range range = { .start = start, .bytes = bytes };
-    bool live;
+    struct allocation *found;
 
     pthread_mutex_lock(&sim.lock);
-    live = memory_find_live(start) != NULL &&
-            memory_check(label, start, bytes) == CUDA_SUCCESS;
-    if (live) {
-        access_by_host(label, &sim.host, &range, writes);
+    found = memory_find_live(start) == NULL ? NULL : memory_check(label, start, bytes);
+    if (found != NULL) {
+        access_by_host(label, &sim.host, found, &range, writes);
     }
     pthread_mutex_unlock(&sim.lock);
-    return live;
+    return found != NULL;
 }
 
 bool gpusim_read(void *to, uint64_t from, size_t bytes)
@@ -99,14 +98,13 @@ long gpusim_pageable_copies(void)
 struct gpusim_live gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
-    const struct allocation *allocation;
 
     pthread_mutex_lock(&sim.lock);
-    for (size_t i = 0; (allocation = memory_at(i)) != NULL; i++) {
-        const bool pinned = allocation->kind == MEMORY_PINNED;
+    for (const struct allocation *a = memory_all(); a != NULL; a = a->next) {
+        const bool pinned = a->kind == MEMORY_PINNED;
 
-        if (allocation->is_live) {
-            *(pinned ? &live.host_bytes : &live.device_bytes) += allocation->bytes;
+        if (a->is_live) {
+            *(pinned ? &live.host_bytes : &live.device_bytes) += a->bytes;
             ++*(pinned ? &live.host_allocations : &live.device_allocations);
         }
     }

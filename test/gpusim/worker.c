@@ -142,20 +142,11 @@ static bool streams_are_busy(void)
     return false;
 }
 
-void streams_settle(const struct timespec *until)
-{
-    int waited = 0;
-
-    pthread_mutex_lock(&sim.lock);
-    while (waited == 0 && streams_are_busy()) {
-        waited = until == NULL
-                ? pthread_cond_wait(&sim.progress, &sim.lock)
-                : pthread_cond_timedwait(&sim.progress, &sim.lock, until);
-    }
-    pthread_mutex_unlock(&sim.lock);
-}
-
 void gpusim_settle(void)
 {
-    streams_settle(NULL);
+    pthread_mutex_lock(&sim.lock);
+    while (streams_are_busy()) {
+        pthread_cond_wait(&sim.progress, &sim.lock);
+    }
+    pthread_mutex_unlock(&sim.lock);
 }
