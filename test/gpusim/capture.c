@@ -6,7 +6,6 @@
  * that began it on the one that is launched on, those of each other one on a stream of the
  * graph's own, with the waits in between. So nothing is ordered that the capture did not order.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "test/gpusim/state.h"
@@ -404,16 +403,6 @@ int sim_cuGraphExecDestroy(void *exec)
 
 /* ---- launches ---- */
 
-static void ranges_again(struct gpusim_accesses *to, const struct gpusim_accesses *from)
-{
-    for (size_t i = 0; i < from->reads.count; i++) {
-        gpusim_reads(to, from->reads.list[i].start, from->reads.list[i].bytes);
-    }
-    for (size_t i = 0; i < from->writes.count; i++) {
-        gpusim_writes(to, from->writes.list[i].start, from->writes.list[i].bytes);
-    }
-}
-
 /* As the node, but that it lives as long as the launch. */
 static struct op *op_again(const struct op *node)
 {
@@ -424,7 +413,12 @@ static struct op *op_again(const struct op *node)
         op->argument = node->again(node->argument);
         op->dispose = node->dispose;
     }
-    ranges_again(&op->accesses, &node->accesses);
+    for (size_t i = 0; i < node->accesses.count; i++) {
+        const struct touched *touched = &node->accesses.list[i];
+
+        (touched->writes ? gpusim_writes : gpusim_reads)(
+                &op->accesses, touched->range.start, touched->range.bytes);
+    }
     return op;
 }
 

@@ -1,8 +1,9 @@
 /*
- * The way into the simulated driver: the lock, what every call needs to be allowed, and the
- * calls that need nothing.
+ * The way into the simulated driver: the lock, what every call needs to be allowed, the objects
+ * that the product has handles of, and the calls that need nothing. A handle is the address of an
+ * object, which stays when it is dropped, so that a handle that is used too long is found.
  */
-#include <string.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "test/gpusim/state.h"
@@ -83,31 +84,81 @@ int sim_cuDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
-/* NULL: an error that has no name. */
-int sim_cuGetErrorName(int error, const char **text)
+static struct object *newest; /* of all that were ever made */
+static size_t live[OBJECT_KINDS];
+
+void object_add(enum object_kind kind, struct object *object)
 {
+    *object = (struct object){ .next = newest, .kind = kind };
+    newest = object;
+    live[kind]++;
+}
+
+void *object_new(enum object_kind kind, size_t bytes)
+{
+    struct object *object = calloc(1, bytes);
+
+    object_add(kind, object);
+    return object;
+}
+
+int object_find(enum object_kind kind, const void *handle)
+{
+    const struct object *object = handle;
+
+    if (object != NULL && object->kind == kind && !object->dropped) {
+        return CUDA_SUCCESS;
+    }
+    if (kind == STREAM || kind == EVENT) {
+        gpusim_report("%s was used that was destroyed or never made",
+                kind == STREAM ? "a stream" : "an event");
+    }
+    return kind == CONTEXT ? CUDA_INVALID_CONTEXT
+            : kind == GRAPH || kind == EXEC || kind == USER_OBJECT
+            ? CUDA_INVALID_VALUE
+            : CUDA_INVALID_HANDLE;
+}
+
+void object_drop(void *handle)
+{
+    struct object *object = handle;
+
+    object->dropped = true;
+    live[object->kind]--;
+}
+
+size_t object_live(enum object_kind kind)
+{
+    return live[kind];
+}
+
+/* NULL: of an error that the simulator does not know. */
+static int name_error(int error, const char **name, const char **text)
+{
+    *name = NULL;
     *text = NULL;
     switch (error) {
 #define CUDA_ERROR(number, word, sentence) \
     case number: \
-        *text = (number) == 0 ? "CUDA_SUCCESS" : "CUDA_ERROR_" #word; \
-        break;
+        *name = "CUDA_ERROR_" #word; \
+        *text = (sentence); \
+        return CUDA_SUCCESS;
 #include "test/gpusim/cuda_errors.def"
 #undef CUDA_ERROR
     }
-    return *text == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
+    return CUDA_INVALID_VALUE;
+}
+
+int sim_cuGetErrorName(int error, const char **name)
+{
+    const char *text;
+
+    return name_error(error, name, &text);
 }
 
 int sim_cuGetErrorString(int error, const char **text)
 {
-    *text = NULL;
-    switch (error) {
-#define CUDA_ERROR(number, word, sentence) \
-    case number: \
-        *text = (sentence); \
-        break;
-#include "test/gpusim/cuda_errors.def"
-#undef CUDA_ERROR
-    }
-    return *text == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
+    const char *name;
+
+    return name_error(error, &name, text);
 }

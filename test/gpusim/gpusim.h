@@ -88,7 +88,7 @@ GPUSIM_API const char *gpusim_device_pci(int device);
 /* Makes `result` the sticky error of the device's contexts, as a failing kernel does. */
 GPUSIM_API void gpusim_fail_device(int device, int result);
 
-/* Options: the environment's value, or the one given. A bad number ends the process. */
+/* Options: the environment's value, or the one given. */
 GPUSIM_API const char *gpusim_option_text(const char *name, const char *otherwise);
 GPUSIM_API long gpusim_option(const char *name, long otherwise);
 

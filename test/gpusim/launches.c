@@ -9,8 +9,7 @@
 
 enum {
     KERNELS_MAX = 256,
-    SM_THREADS = 2048, /* that a multiprocessor holds */
-    PARAMETER_BYTES_MAX = 32764
+    SM_THREADS = 2048 /* that a multiprocessor holds */
 };
 
 /* A module of one context, or a library (context NULL). */
@@ -58,11 +57,7 @@ static const struct gpusim_kernel *kernel_find(const char *name)
 void gpusim_kernel_register(const struct gpusim_kernel *kernel)
 {
     pthread_mutex_lock(&sim.lock);
-    if (registered.count == KERNELS_MAX) {
-        gpusim_report("more than %d kernels are registered", KERNELS_MAX);
-    } else {
-        registered.kernels[registered.count++] = kernel;
-    }
+    registered.kernels[registered.count++] = kernel;
     pthread_mutex_unlock(&sim.lock);
 }
 
@@ -194,8 +189,7 @@ static int launch_submit(const struct function *function, struct stream *stream,
     struct op *op;
 
     if (blocks == 0 || blocks > INT32_MAX || threads == 0 ||
-            threads > kernel->max_threads ||
-            kernel->parameter_bytes > PARAMETER_BYTES_MAX) {
+            threads > kernel->max_threads) {
         return CUDA_INVALID_VALUE;
     }
     if (function->module->context != NULL &&

@@ -6,7 +6,6 @@
  * Fresh memory is filled with 0xCB; the pages of freed memory go back to the system. A guard of at
  * least 512 bytes of 0xFD lies behind each allocation and is looked at when it is freed.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,7 +28,6 @@ static struct {
     uint64_t base; /* for the product                            */
     char *alias; /* the same bytes, for the simulator          */
     atomic_size_t used[2]; /* addresses ever; read without the lock, too */
-    struct allocation *all; /* that there ever were */
     size_t page;
     bool protects;
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -118,7 +116,7 @@ void gpusim_copy_in(uint64_t to, const void *from, size_t bytes)
 /* What is found comes first: it is asked for again. */
 struct allocation *memory_find(uint64_t address)
 {
-    struct allocation **link = &memory.all;
+    struct allocation **link = &sim.allocations;
     struct allocation *found;
 
     if (!is_ours(address)) {
@@ -130,15 +128,10 @@ struct allocation *memory_find(uint64_t address)
     found = *link;
     if (found != NULL) {
         *link = found->next;
-        found->next = memory.all;
-        memory.all = found;
+        found->next = sim.allocations;
+        sim.allocations = found;
     }
     return found;
-}
-
-struct allocation *memory_all(void)
-{
-    return memory.all;
 }
 
 /* The whole pages go back to the system; its neighbours may have the others. */
@@ -203,14 +196,14 @@ static int allocate(enum memory_kind kind, size_t bytes, uint64_t *pointer)
         return CUDA_OUT_OF_MEMORY;
     }
     allocation = calloc(1, sizeof *allocation);
-    *allocation = (struct allocation){ .next = memory.all,
+    *allocation = (struct allocation){ .next = sim.allocations,
         .start = memory.base + (size_t)arena * arena_bytes + memory.used[arena],
         .bytes = bytes,
         .span_bytes = span_bytes,
         .owner = context,
         .kind = kind,
         .is_live = true };
-    memory.all = allocation;
+    sim.allocations = allocation;
     memory.used[arena] += span_bytes;
     device->used_bytes += kind == MEMORY_PINNED ? 0 : bytes;
     at = gpusim_at(allocation->start);
@@ -252,7 +245,7 @@ static void release(struct allocation *allocation)
 
 void memory_end(const struct context *context)
 {
-    for (struct allocation *a = memory.all; a != NULL; a = a->next) {
+    for (struct allocation *a = sim.allocations; a != NULL; a = a->next) {
         if (a->owner == context && a->is_live) {
             release(a);
         }

@@ -13,7 +13,7 @@
  *
  * A read that is ordered before another read is forgotten: whoever is ordered after the
  * second is ordered after the first. Of reads that nothing orders, four are kept, so a fifth
- * can hide an old one from a later write (a race missed, never one invented).
+ * can hide another one from a later write (a race missed, never one invented).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -160,12 +160,9 @@ static void span_read(
             span->reads[kept++] = span->reads[i];
         }
     }
-    if (kept == SPAN_READS_MAX) {
-        memmove(&span->reads[0], &span->reads[1], (kept - 1) * sizeof span->reads[0]);
-        kept--;
-    }
-    span->reads[kept++] = *access;
-    span->read_count = kept;
+    kept -= kept == SPAN_READS_MAX ? 1 : 0;
+    span->reads[kept] = *access;
+    span->read_count = kept + 1;
 }
 
 /* Notes an access; the span with an earlier one that is not ordered before it, as it was. */
@@ -249,22 +246,21 @@ void access_by_host(const char *label, const struct clock *clock,
     (void)touch(allocation, range, writes, &access, clock);
 }
 
-/* Ranges of one direction: up to the first race, of which nothing more is said. */
-static int touch_all(
-        const struct stream *stream, const struct op *op, bool writes, bool *raced)
+/* All that it touches; no more is said than its first race. */
+int access_by_op(const struct stream *stream, const struct op *op)
 {
-    const struct ranges *ranges = writes ? &op->accesses.writes : &op->accesses.reads;
     const struct access access = {
         .label = op->label,
         .who = stream->name,
         .time = clock_time(&op->clock, stream->actor),
         .actor = stream->actor,
     };
+    bool raced = false;
 
-    for (size_t i = 0; i < ranges->count; i++) {
-        const struct gpusim_range *range = &ranges->list[i];
+    for (size_t i = 0; i < op->accesses.count; i++) {
+        const struct touched *touched = &op->accesses.list[i];
         struct allocation *allocation =
-                memory_check(op->label, range->start, range->bytes);
+                memory_check(op->label, touched->range.start, touched->range.bytes);
 
         if (allocation == NULL) {
             return CUDA_ILLEGAL_ADDRESS;
@@ -275,15 +271,9 @@ static int touch_all(
                     stream->name, allocation->owner->device);
             return CUDA_ILLEGAL_ADDRESS;
         }
-        *raced = *raced || touch(allocation, range, writes, &access, &op->clock);
+        raced = raced ||
+                touch(allocation, &touched->range, touched->writes, &access,
+                        &op->clock);
     }
     return CUDA_SUCCESS;
-}
-
-int access_by_op(const struct stream *stream, const struct op *op)
-{
-    bool raced = false;
-    int result = touch_all(stream, op, false, &raced);
-
-    return result == CUDA_SUCCESS ? touch_all(stream, op, true, &raced) : result;
 }

@@ -9,6 +9,7 @@
 #define TUTTI_TEST_GPUSIM_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,7 +57,7 @@ void access_by_host(const char *label, const struct clock *clock,
 /* All of an operation that starts: 0, or the error that a bad address is. */
 int access_by_op(const struct stream *stream, const struct op *op);
 
-/* ---- objects.c: what the product has handles of ---- */
+/* ---- entry.c: what the product has handles of ---- */
 
 enum object_kind {
     CONTEXT,
@@ -84,7 +85,7 @@ int object_find(enum object_kind kind, const void *handle);
 void object_drop(void *handle);
 size_t object_live(enum object_kind kind);
 
-/* ---- devices.c ---- */
+/* ---- contexts.c ---- */
 
 /* What a handle of a context stands for: a primary context lives again after a reset. */
 struct context_handle {
@@ -105,8 +106,6 @@ static const size_t device_bytes = (size_t)8 << 30; /* that each has */
 int devices_init(void);
 /* An error when there is no such device. */
 int device_find(int device);
-
-/* ---- contexts.c ---- */
 
 /* One life of a context. */
 struct context {
@@ -149,8 +148,6 @@ int memory_init(void);
 struct allocation *memory_find(uint64_t address);
 /* The live one that holds the address. */
 struct allocation *memory_find_live(uint64_t address);
-/* All that there ever were. */
-struct allocation *memory_all(void);
 /* The one that holds all these bytes; NULL, and a report, if they are not live. */
 struct allocation *memory_check(const char *what, uint64_t address, size_t bytes);
 /* All of the context is freed. */
@@ -161,13 +158,12 @@ void memory_close(void);
 
 /* ---- streams.c ---- */
 
-struct ranges {
-    struct gpusim_range *list; /* owned */
-    size_t count, capacity;
-};
-
 struct gpusim_accesses {
-    struct ranges reads, writes;
+    struct touched {
+        struct gpusim_range range;
+        bool writes;
+    } * list; /* owned */
+    size_t count, capacity;
 };
 
 /* A place on a stream that others wait for: how far, and what has happened before. */
@@ -193,7 +189,6 @@ struct op {
     } * dependencies; /* owned */
     size_t dependency_count;
     struct clock clock; /* what happened before it, itself included */
-    uint64_t sequence; /* 1: the stream's first                    */
 };
 
 struct op *op_new(const char *label, int (*body)(void *argument), void *argument);
@@ -247,8 +242,6 @@ void stream_wait(struct stream *stream, uint64_t sequence);
 void stream_join(struct stream *stream);
 /* As cuStreamSynchronize. */
 int stream_synchronize(struct stream *stream);
-/* Runs on the stream's thread; worker.c. */
-void *stream_main(void *argument);
 
 /* ---- events.c, launches.c ---- */
 
@@ -269,12 +262,12 @@ int capture_refuses(struct stream *stream);
 int capture_refuses_waiting(struct stream *stream);
 void capture_spoil(struct capture *capture);
 
-/* ---- faults.c ---- */
+/* ---- testing.c ---- */
 
 /* As gpusim_call(), with the lock held. */
 int fault_call(const char *function);
 
-/* ---- entry.c ---- */
+/* ---- entry.c: what all share ---- */
 
 struct sim {
     pthread_mutex_t lock;
@@ -282,7 +275,8 @@ struct sim {
     pid_t pid; /* 0: cuInit() was not called        */
     int device_count;
     struct device devices[DEVICES_MAX];
-    long pageable_copies;
+    atomic_long pageable_copies;
+    struct allocation *allocations; /* all that there ever were */
     struct stream *streams; /* all ever made, newest first; kept for ever */
     struct clock host; /* what the host has seen */
     uint32_t stream_serial;

@@ -1,11 +1,12 @@
 /*
- * Streams: queues of operations, each with a thread.
+ * Streams: queues of operations, each with a thread, which sleeps on conditions only.
  * An operation starts when the one before it has ended and when what it depends on in other
  * streams has: events, and the order that the default stream makes implicitly. All it may
  * rely on is known when it is submitted, and so is its vector clock.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "test/gpusim/state.h"
 
@@ -26,8 +27,7 @@ void op_free(struct op *op)
     if (op->dispose != NULL) {
         op->dispose(op->argument);
     }
-    free(op->accesses.reads.list);
-    free(op->accesses.writes.list);
+    free(op->accesses.list);
     clock_fini(&op->clock);
     free(op->dependencies);
     free(op);
@@ -46,27 +46,140 @@ void op_depend(struct op *op, struct stream *stream, uint64_t sequence)
     }
 }
 
-static void ranges_add(struct ranges *ranges, uint64_t start, size_t bytes)
+static void add(struct gpusim_accesses *to, uint64_t start, size_t bytes, bool writes)
 {
     if (bytes == 0) {
         return;
     }
-    if (ranges->count == ranges->capacity) {
-        ranges->capacity = 2 * ranges->capacity + 4;
-        ranges->list = realloc(ranges->list, ranges->capacity * sizeof *ranges->list);
+    if (to->count == to->capacity) {
+        to->capacity = 2 * to->capacity + 4;
+        to->list = realloc(to->list, to->capacity * sizeof *to->list);
     }
-    ranges->list[ranges->count++] =
-            (struct gpusim_range){ .start = start, .bytes = bytes };
+    to->list[to->count++] = (struct touched){ { start, bytes }, writes };
 }
 
 void gpusim_reads(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
 {
-    ranges_add(&accesses->reads, start, bytes);
+    add(accesses, start, bytes, false);
 }
 
 void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
 {
-    ranges_add(&accesses->writes, start, bytes);
+    add(accesses, start, bytes, true);
+}
+
+/* ---- the thread of a stream ---- */
+
+/* A dependency of the first operation that has not ended; NULL: none. */
+static struct stream *stream_waits_for(const struct stream *stream)
+{
+    const struct op *op = stream->head;
+
+    for (size_t i = 0; i < op->dependency_count; i++) {
+        if (op->dependencies[i].stream->done < op->dependencies[i].sequence) {
+            return op->dependencies[i].stream;
+        }
+    }
+    return NULL;
+}
+
+/* What is left of a context that failed or ended is not run. */
+static bool stream_skips(const struct stream *stream)
+{
+    return context_check(stream->context) != CUDA_SUCCESS;
+}
+
+static bool may_start(const struct stream *stream)
+{
+    return stream->head != NULL &&
+            (stream_skips(stream) ||
+                    (stream->holds == 0 && stream_waits_for(stream) == NULL));
+}
+
+/* Sleeps until the first operation may start; false: there will be none. */
+static bool stream_next(struct stream *stream)
+{
+    while (!may_start(stream)) {
+        struct stream *other = stream;
+
+        if (stream->head == NULL && stream->destroyed) {
+            return false;
+        }
+        if (stream->head != NULL && stream->holds == 0) {
+            other = stream_waits_for(stream);
+        }
+        pthread_cond_wait(&other->changed, &sim.lock);
+    }
+    return true;
+}
+
+static void delay(const struct stream *stream, const struct op *op)
+{
+    const struct timespec time = {
+        .tv_nsec = 1000 *
+                (long)(gpusim_seeded(stream->actor, stream->done) %
+                        (uint64_t)(sim.delay_us + 1)),
+    };
+
+    if (op->body != NULL && time.tv_nsec > 0) {
+        (void)nanosleep(&time, NULL);
+    }
+}
+
+/* Runs the operation without the lock; what it returns is a sticky error. */
+static int op_run(struct stream *stream, struct op *op)
+{
+    int result;
+
+    pthread_mutex_unlock(&sim.lock);
+    delay(stream, op);
+    if (op->ranges != NULL) {
+        op->ranges(op->argument, &op->accesses);
+    }
+    pthread_mutex_lock(&sim.lock);
+    if (stream_skips(stream)) {
+        return CUDA_SUCCESS;
+    }
+    result = access_by_op(stream, op);
+    if (result != CUDA_SUCCESS || op->body == NULL) {
+        return result;
+    }
+    pthread_mutex_unlock(&sim.lock);
+    result = op->body(op->argument);
+    pthread_mutex_lock(&sim.lock);
+    return result;
+}
+
+static void *stream_main(void *argument)
+{
+    struct stream *stream = argument;
+
+    pthread_mutex_lock(&sim.lock);
+    while (stream_next(stream)) {
+        struct op *op = stream->head;
+        int result = CUDA_SUCCESS;
+
+        stream->running = true;
+        if (!stream_skips(stream)) {
+            result = op_run(stream, op);
+        }
+        if (result != CUDA_SUCCESS) {
+            context_fail(stream->context, result);
+        }
+        stream->head = op->next;
+        if (stream->head == NULL) {
+            stream->tail = NULL;
+        }
+        pthread_mutex_unlock(&sim.lock);
+        op_free(op);
+        pthread_mutex_lock(&sim.lock);
+        stream->running = false;
+        stream->done++;
+        pthread_cond_broadcast(&stream->changed);
+        pthread_cond_broadcast(&sim.progress);
+    }
+    pthread_mutex_unlock(&sim.lock);
+    return NULL;
 }
 
 /* ---- streams ---- */
@@ -187,7 +300,7 @@ int stream_submit(struct stream *stream, struct op *op)
     op->clock = clock_copy(&stream->clock);
     clock_tick(&sim.host, ACTOR_HOST);
 
-    op->sequence = ++stream->submitted;
+    stream->submitted++;
     if (stream->tail == NULL) {
         stream->head = op;
     } else {
@@ -277,6 +390,26 @@ int gpusim_enqueue(void *stream, const struct gpusim_op *op)
     }
     pthread_mutex_unlock(&sim.lock);
     return result;
+}
+
+/* True while something goes on by itself. */
+static bool streams_are_busy(void)
+{
+    for (const struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->running || may_start(s)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gpusim_settle(void)
+{
+    pthread_mutex_lock(&sim.lock);
+    while (streams_are_busy()) {
+        pthread_cond_wait(&sim.progress, &sim.lock);
+    }
+    pthread_mutex_unlock(&sim.lock);
 }
 
 int gpusim_stream_device(const void *stream)

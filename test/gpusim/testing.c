@@ -1,10 +1,226 @@
 /*
- * What only tests call: looking into device memory, holding streams, counting what exists.
+ * What tests see of the simulator: options, findings, faults, device memory, streams that are
+ * held, and what exists.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/gpusim/state.h"
+
+/* ---- options ---- */
+
+const char *gpusim_option_text(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || *value == '\0' ? otherwise : value;
+}
+
+long gpusim_option(const char *name, long otherwise)
+{
+    const char *text = gpusim_option_text(name, NULL);
+
+    return text == NULL ? otherwise : strtol(text, NULL, 0);
+}
+
+/* The mixing function of the splitmix generator. */
+static uint64_t mix(uint64_t value)
+{
+    value += 0x9E3779B97F4A7C15U;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
+    return value ^ (value >> 31);
+}
+
+uint64_t gpusim_seeded(uint64_t first, uint64_t second)
+{
+    return mix(mix(first) ^ second);
+}
+
+/* ---- findings ---- */
+
+enum {
+    STATUS_FOUND = 97,
+    SHOWN_MAX = 20,
+    TEXT_BYTES = 1024
+};
+
+/* Under a lock of its own, the innermost of all: reports come from everywhere. */
+static struct {
+    pthread_mutex_t lock;
+    long reports;
+    char first[TEXT_BYTES];
+} findings = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void gpusim_report(const char *format, ...)
+{
+    char text[TEXT_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&findings.lock);
+    if (findings.reports == 0) {
+        memcpy(findings.first, text, sizeof text);
+    }
+    findings.reports++;
+    if (findings.reports <= SHOWN_MAX) {
+        (void)fprintf(stderr, "gpusim[%d]: %s\n", (int)getpid(), text);
+    }
+    pthread_mutex_unlock(&findings.lock);
+}
+
+long gpusim_take_reports(char *text, size_t capacity)
+{
+    long reports;
+
+    pthread_mutex_lock(&findings.lock);
+    reports = findings.reports;
+    if (text != NULL) {
+        (void)snprintf(text, capacity, "%s", reports > 0 ? findings.first : "");
+    }
+    findings.reports = 0;
+    pthread_mutex_unlock(&findings.lock);
+    return reports;
+}
+
+/* At the end of the process, or when the library is unloaded: a test cannot overlook it. */
+static void __attribute__((destructor)) reports_end(void)
+{
+    const long reports = gpusim_take_reports(NULL, 0);
+
+    if (reports > 0) {
+        (void)fprintf(stderr, "gpusim[%d]: %ld findings: status %d\n", (int)getpid(),
+                reports, STATUS_FOUND);
+        (void)fflush(NULL);
+        _exit(STATUS_FOUND);
+    }
+}
+
+/* ---- faults ---- */
+
+enum {
+    FUNCTIONS_MAX = 256,
+    NAME_BYTES = 64
+};
+
+/* A function of either library. */
+struct function {
+    const char *name; /* owned */
+    long calls;
+    long fails_at; /* the call that fails; 0: none */
+    int error;
+};
+
+static struct function functions[FUNCTIONS_MAX];
+static bool is_ready;
+
+static struct function *function_get(const char *name)
+{
+    struct function *function = functions;
+
+    while (function->name != NULL && strcmp(function->name, name) != 0) {
+        function++;
+    }
+    if (function->name == NULL) {
+        function->name = strdup(name);
+    }
+    return function;
+}
+
+static void fault_set(const char *name, long nth, int error)
+{
+    struct function *function = function_get(name);
+
+    function->fails_at = function->calls + nth;
+    function->error = error;
+}
+
+/* GPUSIM_FAIL, read at the first call. */
+static void faults_read(void)
+{
+    const char *text = gpusim_option_text("GPUSIM_FAIL", "");
+    char name[NAME_BYTES];
+    int used, error;
+    long nth;
+
+    is_ready = true;
+    while (*text != '\0') {
+        /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
+        if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d%n", name, &nth, &error, &used) != 3) {
+            (void)fprintf(stderr, "gpusim: not call:nth:error: %s\n", text);
+            _exit(97);
+        }
+        fault_set(name, nth, error);
+        text += used + (text[used] == ',' ? 1 : 0);
+    }
+}
+
+int fault_call(const char *name)
+{
+    struct function *function;
+
+    if (!is_ready) {
+        faults_read();
+    }
+    function = function_get(name);
+    return ++function->calls == function->fails_at ? function->error : CUDA_SUCCESS;
+}
+
+int gpusim_call(const char *name)
+{
+    int result;
+
+    pthread_mutex_lock(&sim.lock);
+    result = fault_call(name);
+    pthread_mutex_unlock(&sim.lock);
+    return result;
+}
+
+long gpusim_calls(const char *name)
+{
+    long count;
+
+    pthread_mutex_lock(&sim.lock);
+    count = function_get(name)->calls;
+    pthread_mutex_unlock(&sim.lock);
+    return count;
+}
+
+void gpusim_fail(const char *name, long nth, int error)
+{
+    pthread_mutex_lock(&sim.lock);
+    fault_set(name, nth, error);
+    pthread_mutex_unlock(&sim.lock);
+}
+
+void gpusim_fail_nothing(void)
+{
+    pthread_mutex_lock(&sim.lock);
+    for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+        functions[i].fails_at = 0;
+    }
+    for (int i = 0; i < sim.device_count; i++) {
+        sim.devices[i].limit_bytes = device_bytes;
+    }
+    pthread_mutex_unlock(&sim.lock);
+}
+
+void gpusim_limit_memory(int device, size_t bytes)
+{
+    struct device *limited = &sim.devices[device];
+
+    pthread_mutex_lock(&sim.lock);
+    limited->limit_bytes =
+            bytes > device_bytes ? device_bytes : limited->used_bytes + bytes;
+    pthread_mutex_unlock(&sim.lock);
+}
+
+/* ---- looking ---- */
 
 static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool writes)
 {
@@ -87,12 +303,7 @@ uint64_t gpusim_pending(void *stream)
 
 long gpusim_pageable_copies(void)
 {
-    long copies;
-
-    pthread_mutex_lock(&sim.lock);
-    copies = sim.pageable_copies;
-    pthread_mutex_unlock(&sim.lock);
-    return copies;
+    return sim.pageable_copies;
 }
 
 struct gpusim_live gpusim_live(void)
@@ -100,7 +311,7 @@ struct gpusim_live gpusim_live(void)
     struct gpusim_live live = { .streams = 0 };
 
     pthread_mutex_lock(&sim.lock);
-    for (const struct allocation *a = memory_all(); a != NULL; a = a->next) {
+    for (const struct allocation *a = sim.allocations; a != NULL; a = a->next) {
         const bool pinned = a->kind == MEMORY_PINNED;
 
         if (a->is_live) {
