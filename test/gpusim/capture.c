@@ -68,13 +68,9 @@ void capture_spoil(struct capture *capture)
 /* The rule of cudaThreadExchangeStreamCaptureMode. */
 static bool forbids(const struct capture *capture)
 {
-    bool own = capture->thread == &thread_mode;
-
-    if (thread_mode == MODE_RELAXED) {
-        return false;
-    }
-    return (own && capture->mode != MODE_RELAXED) ||
-            (thread_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL);
+    return thread_mode != MODE_RELAXED && capture->mode != MODE_RELAXED &&
+            (capture->thread == &thread_mode ||
+                    (thread_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL));
 }
 
 bool capture_forbids(void)
@@ -300,16 +296,11 @@ int sim_cuStreamIsCapturing(void *stream, int *status)
     return sim_cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
 }
 
-bool gpusim_is_captured(const void *stream)
+bool sim_gpusim_is_captured(const void *stream)
 {
-    const struct stream *found;
-    bool captured;
+    const struct stream *found = stream_of(stream);
 
-    pthread_mutex_lock(&sim.lock);
-    found = stream_of(stream);
-    captured = found != NULL && found->capture != NULL;
-    pthread_mutex_unlock(&sim.lock);
-    return captured;
+    return found != NULL && found->capture != NULL;
 }
 
 int sim_cuThreadExchangeStreamCaptureMode(int *mode)
@@ -335,9 +326,7 @@ int sim_cuGraphGetNodes(void *graph, void **nodes, size_t *count)
 {
     const struct capture *capture = graph;
 
-    if (nodes != NULL) {
-        return CUDA_INVALID_VALUE;
-    }
+    (void)nodes;
     *count = 0;
     for (size_t n = 0; n < capture->count; n++) {
         *count += capture->nodes[n].op != NULL ? 1 : 0;
@@ -349,12 +338,10 @@ int sim_cuGraphGetNodes(void *graph, void **nodes, size_t *count)
 int sim_cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
         unsigned references, unsigned flags)
 {
-    struct user_object *made;
+    struct user_object *made = object_new(USER_OBJECT, sizeof *made);
 
-    if (references != 1 || flags != 1) {
-        return CUDA_INVALID_VALUE;
-    }
-    made = object_new(USER_OBJECT, sizeof *made);
+    (void)references;
+    (void)flags;
     made->destroy = destroy;
     made->user = user;
     *object = made;
@@ -406,7 +393,7 @@ int sim_cuGraphExecDestroy(void *exec)
 /* As the node, but that it lives as long as the launch. */
 static struct op *op_again(const struct op *node)
 {
-    struct op *op = op_new(node->label, node->body, node->argument);
+    struct op *op = op_new(node->label, node->body, node->argument, NULL);
 
     op->ranges = node->ranges;
     if (node->again != NULL) {
@@ -450,8 +437,7 @@ int sim_cuGraphLaunch(void *exec, void *stream)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    end = op_new("end of cuGraphLaunch", NULL, graph);
-    end->dispose = capture_release;
+    end = op_new("end of cuGraphLaunch", NULL, graph, capture_release);
     (void)atomic_fetch_add(&graph->owners, 1);
     result = stream_submit(launched, end);
     place_note(&executable->end, launched);

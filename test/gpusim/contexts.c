@@ -314,14 +314,9 @@ int sim_cuCtxSynchronize(void)
     return context_check(context);
 }
 
-int gpusim_current_device(void)
+int sim_gpusim_current_device(void)
 {
-    int device = -1;
-
-    pthread_mutex_lock(&sim.lock);
-    (void)sim_cuCtxGetDevice(&device);
-    pthread_mutex_unlock(&sim.lock);
-    return device;
+    return context_current() == NULL ? -1 : context_current()->device;
 }
 
 void gpusim_fail_device(int device, int result)

@@ -23,27 +23,6 @@ struct memory_fill {
     uint32_t value;
 };
 
-/* A side of a copy: memory that CUDA knows (one address space), or any but a device's. */
-enum side {
-    SIDE_DEVICE,
-    SIDE_HOST
-};
-
-static int check_side(
-        const char *function, enum side side, uint64_t address, size_t bytes)
-{
-    const struct allocation *allocation = memory_find(address);
-
-    if (allocation == NULL) {
-        return side == SIDE_DEVICE || address == 0 ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
-    }
-    if (side == SIDE_HOST && allocation->kind == MEMORY_DEVICE) {
-        return CUDA_INVALID_VALUE;
-    }
-    return memory_check(function, address, bytes) == NULL ? CUDA_INVALID_VALUE
-                                                          : CUDA_SUCCESS;
-}
-
 static int copy_body(void *argument)
 {
     const struct copy *copy = argument;
@@ -66,64 +45,49 @@ static struct copy *copy_new(uint64_t to, uint64_t from, size_t bytes, bool stag
     return copy;
 }
 
-static int copy_submit(const char *function, uint64_t to, uint64_t from, size_t bytes,
-        struct stream *stream)
+/* Of which this side must be memory that CUDA knows. */
+static int copy(const char *function, uint64_t known, uint64_t to, uint64_t from,
+        size_t bytes, struct stream *stream)
 {
     const bool from_pageable = memory_find(from) == NULL;
     const bool to_pageable = memory_find(to) == NULL;
     struct op *op;
     int result;
 
+    if (bytes == 0) {
+        return CUDA_SUCCESS;
+    }
+    if (memory_check(function, known, bytes) == NULL) {
+        return CUDA_INVALID_VALUE;
+    }
     if (to_pageable && stream->capture != NULL) {
         return capture_refuses_waiting(stream);
     }
     sim.pageable_copies += from_pageable || to_pageable ? 1 : 0;
-    op = op_new(function, copy_body, copy_new(to, from, bytes, from_pageable));
-    op->dispose = free;
+    op = op_new(function, copy_body, copy_new(to, from, bytes, from_pageable), free);
     gpusim_reads(&op->accesses, from, from_pageable ? 0 : bytes);
     gpusim_writes(&op->accesses, to, to_pageable ? 0 : bytes);
     result = stream_submit(stream, op);
     return result == CUDA_SUCCESS && to_pageable ? stream_synchronize(stream) : result;
 }
 
-/* The sides as the function says. */
-static const struct direction {
-    const char *function;
-    enum side to, from;
-} within = { "cuMemcpyDtoDAsync_v2", SIDE_DEVICE, SIDE_DEVICE },
-  inwards = { "cuMemcpyHtoDAsync_v2", SIDE_DEVICE, SIDE_HOST },
-  outwards = { "cuMemcpyDtoHAsync_v2", SIDE_HOST, SIDE_DEVICE };
-
-static int copy(const struct direction *direction, uint64_t to, uint64_t from,
-        size_t bytes, struct stream *stream)
-{
-    int result;
-
-    if (bytes == 0) {
-        return CUDA_SUCCESS;
-    }
-    result = check_side(direction->function, direction->to, to, bytes);
-    if (result == CUDA_SUCCESS) {
-        result = check_side(direction->function, direction->from, from, bytes);
-    }
-    return result == CUDA_SUCCESS
-            ? copy_submit(direction->function, to, from, bytes, stream)
-            : result;
-}
-
 int sim_cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
-    return copy(&within, to, from, bytes, stream);
+    return bytes > 0 && memory_check("cuMemcpyDtoDAsync_v2", from, bytes) == NULL
+            ? CUDA_INVALID_VALUE
+            : copy("cuMemcpyDtoDAsync_v2", to, to, from, bytes, stream);
 }
 
 int sim_cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-    return copy(&inwards, to, (uint64_t)(uintptr_t)from, bytes, stream);
+    return copy(
+            "cuMemcpyHtoDAsync_v2", to, to, (uint64_t)(uintptr_t)from, bytes, stream);
 }
 
 int sim_cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    return copy(&outwards, (uint64_t)(uintptr_t)to, from, bytes, stream);
+    return copy(
+            "cuMemcpyDtoHAsync_v2", from, (uint64_t)(uintptr_t)to, from, bytes, stream);
 }
 
 static int fill_body(void *argument)
@@ -144,21 +108,16 @@ static int fill(const char *function, struct memory_fill fill, struct stream *st
     const size_t bytes = fill.count * fill.width;
     struct memory_fill *argument;
     struct op *op;
-    int result;
 
     if (bytes == 0) {
         return CUDA_SUCCESS;
     }
-    result = fill.to % fill.width != 0
-            ? CUDA_INVALID_VALUE
-            : check_side(function, SIDE_DEVICE, fill.to, bytes);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (fill.to % fill.width != 0 || memory_check(function, fill.to, bytes) == NULL) {
+        return CUDA_INVALID_VALUE;
     }
     argument = malloc(sizeof *argument);
     *argument = fill;
-    op = op_new(function, fill_body, argument);
-    op->dispose = free;
+    op = op_new(function, fill_body, argument, free);
     gpusim_writes(&op->accesses, fill.to, bytes);
     return stream_submit(stream, op);
 }
@@ -190,9 +149,7 @@ static int host_body(void *argument)
 int sim_cuLaunchHostFunc(void *stream, void (*function)(void *), void *argument)
 {
     struct host_call *call = malloc(sizeof *call);
-    struct op *op = op_new("cuLaunchHostFunc", host_body, call);
 
     *call = (struct host_call){ .function = function, .argument = argument };
-    op->dispose = free;
-    return stream_submit(stream, op);
+    return stream_submit(stream, op_new("cuLaunchHostFunc", host_body, call, free));
 }

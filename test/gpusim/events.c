@@ -9,12 +9,8 @@
 
 int sim_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 {
-    struct stream *made;
+    struct stream *made = stream_new(context_current(), "stream", flags);
 
-    if (flags > STREAM_NON_BLOCKING) {
-        return CUDA_INVALID_VALUE;
-    }
-    made = stream_new(context_current(), "stream", flags);
     object_add(STREAM, &made->object);
     made->priority = priority > 0 ? 0 : priority;
     *stream = made;
@@ -53,7 +49,7 @@ int stream_synchronize(struct stream *stream)
     int result = capture_refuses_waiting(stream);
 
     if (result == CUDA_SUCCESS && stream == stream->context->legacy) {
-        result = stream_submit(stream, op_new("synchronise", NULL, NULL));
+        result = stream_submit(stream, op_new("synchronise", NULL, NULL, NULL));
     }
     if (result != CUDA_SUCCESS) {
         return result;
@@ -130,7 +126,7 @@ int sim_cuEventRecord(void *event, void *stream)
                                                   : capture_refuses(on);
 
     if (result == CUDA_SUCCESS && on->capture == NULL) {
-        result = stream_submit(on, op_new("cuEventRecord", NULL, NULL));
+        result = stream_submit(on, op_new("cuEventRecord", NULL, NULL, NULL));
     }
     if (result != CUDA_SUCCESS) {
         return result;

@@ -200,9 +200,8 @@ static int launch_submit(const struct function *function, struct stream *stream,
     launch->launch =
             (struct gpusim_launch){ kernel, blocks, threads, launch->parameter };
     memcpy(launch->parameter, parameter, kernel->parameter_bytes);
-    op = op_new(kernel->name, launch_body, launch);
+    op = op_new(kernel->name, launch_body, launch, free);
     op->ranges = launch_ranges;
-    op->dispose = free;
     return stream_submit(stream, op);
 }
 

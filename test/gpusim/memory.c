@@ -261,9 +261,6 @@ static int free_memory(const char *function, uint64_t pointer, bool pinned)
     struct allocation *allocation = memory_find(pointer);
     struct clock clock;
 
-    if (pointer == 0 && !pinned) {
-        return CUDA_SUCCESS;
-    }
     if (allocation == NULL || allocation->start != pointer ||
             (allocation->kind == MEMORY_PINNED) != pinned) {
         return CUDA_INVALID_VALUE;
@@ -332,30 +329,29 @@ enum memory_type {
     TYPE_DEVICE = 2
 };
 
-static int give_attribute(
+static void give_attribute(
         void *value, enum pointer_attribute attribute, const struct allocation *of)
 {
     switch (attribute) {
     case POINTER_CONTEXT:
         *(void **)value = of->kind == MEMORY_MANAGED ? NULL : of->owner->handle;
-        return CUDA_SUCCESS;
+        break;
     case POINTER_MEMORY_TYPE:
         *(unsigned *)value = of->kind == MEMORY_PINNED ? TYPE_HOST : TYPE_DEVICE;
-        return CUDA_SUCCESS;
+        break;
     case POINTER_START:
         *(uint64_t *)value = of->start;
-        return CUDA_SUCCESS;
+        break;
     case POINTER_IS_MANAGED:
         *(unsigned *)value = of->kind == MEMORY_MANAGED;
-        return CUDA_SUCCESS;
+        break;
     case POINTER_ORDINAL:
         *(int *)value = of->owner->device;
-        return CUDA_SUCCESS;
+        break;
     case POINTER_SIZE:
         *(size_t *)value = of->bytes;
-        return CUDA_SUCCESS;
+        break;
     }
-    return CUDA_INVALID_VALUE;
 }
 
 /* Of an address that CUDA does not know nothing is written. */
@@ -363,35 +359,23 @@ int sim_cuPointerGetAttributes(
         unsigned count, int *attributes, void **values, uint64_t pointer)
 {
     const struct allocation *found = memory_find_live(pointer);
-    int result = CUDA_SUCCESS;
 
-    for (unsigned i = 0; found != NULL && result == CUDA_SUCCESS && i < count; i++) {
-        result =
-                give_attribute(values[i], (enum pointer_attribute)attributes[i], found);
+    for (unsigned i = 0; found != NULL && i < count; i++) {
+        give_attribute(values[i], (enum pointer_attribute)attributes[i], found);
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
-int gpusim_pointer_device(uint64_t address)
+int sim_gpusim_pointer_device(uint64_t address)
 {
-    const struct allocation *found;
-    int device;
+    const struct allocation *found = memory_find_live(address);
 
-    pthread_mutex_lock(&sim.lock);
-    found = memory_find_live(address);
-    device = found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
-    pthread_mutex_unlock(&sim.lock);
-    return device;
+    return found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
 }
 
-bool gpusim_range_is_live(uint64_t address, size_t bytes)
+bool sim_gpusim_range_is_live(uint64_t address, size_t bytes)
 {
-    const struct allocation *found;
-    bool live;
+    const struct allocation *found = memory_find_live(address);
 
-    pthread_mutex_lock(&sim.lock);
-    found = memory_find_live(address);
-    live = found != NULL && bytes <= found->bytes - (address - found->start);
-    pthread_mutex_unlock(&sim.lock);
-    return live;
+    return found != NULL && bytes <= found->bytes - (address - found->start);
 }

@@ -191,7 +191,8 @@ struct op {
     struct clock clock; /* what happened before it, itself included */
 };
 
-struct op *op_new(const char *label, int (*body)(void *argument), void *argument);
+struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
+        void (*dispose)(void *argument));
 void op_free(struct op *op);
 void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
 
@@ -262,11 +263,6 @@ int capture_refuses(struct stream *stream);
 int capture_refuses_waiting(struct stream *stream);
 void capture_spoil(struct capture *capture);
 
-/* ---- testing.c ---- */
-
-/* As gpusim_call(), with the lock held. */
-int fault_call(const char *function);
-
 /* ---- entry.c: what all share ---- */
 
 struct sim {
@@ -296,6 +292,11 @@ enum entry_needs {
 #define CALL(name, needs, finds, parameters, arguments) int sim_##name parameters;
 #include "test/gpusim/cuda.def"
 #undef CALL
+
+/* What is asked of the simulator, with the lock held. */
+#define QUERY(type, name, parameters, arguments) type sim_##name parameters;
+#include "test/gpusim/queries.def"
+#undef QUERY
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -12,13 +12,15 @@
 
 /* ---- operations ---- */
 
-struct op *op_new(const char *label, int (*body)(void *argument), void *argument)
+struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
+        void (*dispose)(void *argument))
 {
     struct op *op = calloc(1, sizeof *op);
 
     op->label = label;
     op->body = body;
     op->argument = argument;
+    op->dispose = dispose;
     return op;
 }
 
@@ -336,7 +338,7 @@ int place_follow(struct stream *stream, const struct place *place)
         return CUDA_SUCCESS;
     }
     clock_join(&stream->clock, &place->clock);
-    op = op_new("cuStreamWaitEvent", NULL, NULL);
+    op = op_new("cuStreamWaitEvent", NULL, NULL, NULL);
     op_depend(op, place->stream, place->sequence);
     return stream_submit(stream, op);
 }
@@ -360,11 +362,15 @@ void place_fini(struct place *place)
 /* ---- operations of the NCCL half ---- */
 
 /* The ranges are looked at when it starts. */
-static int enqueue(struct stream *stream, const struct gpusim_op *asked)
+int sim_gpusim_enqueue(void *stream, const struct gpusim_op *asked)
 {
-    struct op *op = op_new(asked->label, asked->body, asked->argument);
-    int result;
+    struct op *op;
+    int result = stream_find(&stream);
 
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    op = op_new(asked->label, asked->body, asked->argument, NULL);
     for (size_t i = 0; i < asked->read_count; i++) {
         gpusim_reads(&op->accesses, asked->reads[i].start, asked->reads[i].bytes);
     }
@@ -376,19 +382,6 @@ static int enqueue(struct stream *stream, const struct gpusim_op *asked)
         op->dispose = asked->dispose;
         op->again = asked->again;
     }
-    return result;
-}
-
-int gpusim_enqueue(void *stream, const struct gpusim_op *op)
-{
-    int result;
-
-    pthread_mutex_lock(&sim.lock);
-    result = stream_find(&stream);
-    if (result == CUDA_SUCCESS) {
-        result = enqueue(stream, op);
-    }
-    pthread_mutex_unlock(&sim.lock);
     return result;
 }
 
@@ -412,14 +405,9 @@ void gpusim_settle(void)
     pthread_mutex_unlock(&sim.lock);
 }
 
-int gpusim_stream_device(const void *stream)
+int sim_gpusim_stream_device(const void *stream)
 {
-    const struct stream *found;
-    int device;
+    const struct stream *found = stream_of(stream);
 
-    pthread_mutex_lock(&sim.lock);
-    found = stream_of(stream);
-    device = found == NULL ? -1 : found->context->device;
-    pthread_mutex_unlock(&sim.lock);
-    return device;
+    return found == NULL ? -1 : found->context->device;
 }

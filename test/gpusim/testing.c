@@ -44,7 +44,6 @@ uint64_t gpusim_seeded(uint64_t first, uint64_t second)
 
 enum {
     STATUS_FOUND = 97,
-    SHOWN_MAX = 20,
     TEXT_BYTES = 1024
 };
 
@@ -68,9 +67,7 @@ void gpusim_report(const char *format, ...)
         memcpy(findings.first, text, sizeof text);
     }
     findings.reports++;
-    if (findings.reports <= SHOWN_MAX) {
-        (void)fprintf(stderr, "gpusim[%d]: %s\n", (int)getpid(), text);
-    }
+    (void)fprintf(stderr, "gpusim[%d]: %s\n", (int)getpid(), text);
     pthread_mutex_unlock(&findings.lock);
 }
 
@@ -160,7 +157,7 @@ static void faults_read(void)
     }
 }
 
-int fault_call(const char *name)
+int sim_gpusim_call(const char *name)
 {
     struct function *function;
 
@@ -171,24 +168,9 @@ int fault_call(const char *name)
     return ++function->calls == function->fails_at ? function->error : CUDA_SUCCESS;
 }
 
-int gpusim_call(const char *name)
+long sim_gpusim_calls(const char *name)
 {
-    int result;
-
-    pthread_mutex_lock(&sim.lock);
-    result = fault_call(name);
-    pthread_mutex_unlock(&sim.lock);
-    return result;
-}
-
-long gpusim_calls(const char *name)
-{
-    long count;
-
-    pthread_mutex_lock(&sim.lock);
-    count = function_get(name)->calls;
-    pthread_mutex_unlock(&sim.lock);
-    return count;
+    return function_get(name)->calls;
 }
 
 void gpusim_fail(const char *name, long nth, int error)
@@ -289,16 +271,11 @@ void gpusim_release(void *stream)
     change_holds(stream, -1);
 }
 
-uint64_t gpusim_pending(void *stream)
+uint64_t sim_gpusim_pending(void *stream)
 {
-    const struct stream *found;
-    uint64_t pending;
+    const struct stream *found = stream_of(stream);
 
-    pthread_mutex_lock(&sim.lock);
-    found = stream_of(stream);
-    pending = found == NULL ? 0 : found->submitted - found->done;
-    pthread_mutex_unlock(&sim.lock);
-    return pending;
+    return found == NULL ? 0 : found->submitted - found->done;
 }
 
 long gpusim_pageable_copies(void)
@@ -306,11 +283,10 @@ long gpusim_pageable_copies(void)
     return sim.pageable_copies;
 }
 
-struct gpusim_live gpusim_live(void)
+struct gpusim_live sim_gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
 
-    pthread_mutex_lock(&sim.lock);
     for (const struct allocation *a = sim.allocations; a != NULL; a = a->next) {
         const bool pinned = a->kind == MEMORY_PINNED;
 
@@ -325,6 +301,5 @@ struct gpusim_live gpusim_live(void)
     for (int i = 0; i < sim.device_count; i++) {
         live.retained += (size_t)sim.devices[i].retained;
     }
-    pthread_mutex_unlock(&sim.lock);
     return live;
 }
