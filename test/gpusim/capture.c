@@ -16,28 +16,19 @@ enum capture_mode {
     MODE_RELAXED = 2
 };
 
-/* A stream in a capture. */
-struct lane {
-    struct lane *next;
-    struct stream *stream; /* that is captured */
-    size_t last; /* its newest node; 0: there is none */
-    struct stream *runs; /* of the graph: takes its nodes at a launch */
-};
-
 /* Numbered from 1; number 0 is the beginning. */
 struct node {
-    struct lane *lane;
+    struct stream *lane; /* of the graph, that it runs on; NULL: that of the launch */
     struct op *op; /* owned; NULL: only waits */
     size_t before; /* in its lane */
     size_t after; /* what it waits for in another one */
     bool reached; /* the end comes after it */
-    struct stream *stream; /* in the launch in work, and its place there */
-    uint64_t sequence;
-    struct clock clock;
+    struct place place; /* in the newest launch */
 };
 
 /* What belongs to a graph. */
 struct user_object {
+    struct object object;
     struct user_object *next;
     void (*destroy)(void *user);
     void *user;
@@ -45,13 +36,11 @@ struct user_object {
 
 /* And the graph that comes out of it. Never freed: events remember it. */
 struct capture {
-    struct capture *next;
+    struct object object; /* the graph */
     struct stream *origin; /* NULL: it has ended */
     const void *thread; /* that began it      */
     enum capture_mode mode;
     uint64_t id;
-    void *handle; /* of the graph */
-    struct lane *lanes; /* that of the origin is the last in the list */
     struct node *nodes; /* owned; node n is nodes[n] */
     size_t count, capacity; /* nodes, number 0 included */
     struct user_object *objects; /* owned */
@@ -61,12 +50,11 @@ struct capture {
 
 /* An executable. */
 struct exec {
+    struct object object;
     struct capture *graph;
-    struct stream *last; /* that it was launched on last; NULL: none */
-    uint64_t sequence; /* the end of that launch */
+    struct place end; /* of the newest launch */
 };
 
-static struct capture *captures;
 static uint64_t capture_count;
 static _Thread_local enum capture_mode thread_mode; /* what this thread asks for */
 
@@ -80,22 +68,18 @@ void capture_spoil(struct capture *capture)
 /* The rule of cudaThreadExchangeStreamCaptureMode. */
 static bool forbids(const struct capture *capture)
 {
-    bool own = capture->thread == &thread_mode;
-
-    if (capture->origin == NULL || thread_mode == MODE_RELAXED) {
-        return false;
-    }
-    return (own && capture->mode != MODE_RELAXED) ||
-            (thread_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL);
+    return thread_mode != MODE_RELAXED && capture->mode != MODE_RELAXED &&
+            (capture->thread == &thread_mode ||
+                    (thread_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL));
 }
 
 bool capture_forbids(void)
 {
     bool forbidden = false;
 
-    for (struct capture *c = captures; c != NULL; c = c->next) {
-        if (forbids(c)) {
-            capture_spoil(c);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->capture != NULL && forbids(s->capture)) {
+            capture_spoil(s->capture);
             forbidden = true;
         }
     }
@@ -105,8 +89,9 @@ bool capture_forbids(void)
 /* A capture of a blocking stream, which the default stream would have to wait for. */
 static struct capture *capture_of_blocking(const struct context *context)
 {
-    for (const struct stream *s = context->streams; s != NULL; s = s->next) {
-        if (s->capture != NULL && (s->flags & STREAM_NON_BLOCKING) == 0) {
+    for (const struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->context == context && s->capture != NULL &&
+                (s->flags & STREAM_NON_BLOCKING) == 0) {
             return s->capture;
         }
     }
@@ -142,30 +127,17 @@ int capture_refuses_waiting(struct stream *stream)
 
 /* ---- nodes ---- */
 
-static struct lane *lane_add(struct capture *capture, struct stream *stream)
+static void stream_capture(
+        struct stream *stream, struct capture *capture, struct stream *lane)
 {
-    struct lane *lane = calloc(1, sizeof *lane);
-
-    *lane = (struct lane){ .next = capture->lanes, .stream = stream };
-    capture->lanes = lane;
     stream->capture = capture;
-    return lane;
-}
-
-static struct lane *lane_of(const struct stream *stream)
-{
-    struct lane *lane = stream->capture->lanes;
-
-    while (lane->stream != stream) {
-        lane = lane->next;
-    }
-    return lane;
+    stream->lane = lane;
+    stream->node = 0;
 }
 
 static void node_add(struct stream *stream, struct op *op, size_t after)
 {
     struct capture *capture = stream->capture;
-    struct lane *lane = lane_of(stream);
 
     if (capture->count == capture->capacity) {
         capture->capacity = 2 * capture->capacity + 8;
@@ -173,9 +145,9 @@ static void node_add(struct stream *stream, struct op *op, size_t after)
                 realloc(capture->nodes, capture->capacity * sizeof *capture->nodes);
     }
     capture->nodes[capture->count] = (struct node){
-        .lane = lane, .op = op, .before = lane->last, .after = after
+        .lane = stream->lane, .op = op, .before = stream->node, .after = after
     };
-    lane->last = capture->count++;
+    stream->node = capture->count++;
 }
 
 int capture_add(struct stream *stream, struct op *op)
@@ -188,12 +160,7 @@ int capture_add(struct stream *stream, struct op *op)
     return CUDA_SUCCESS;
 }
 
-size_t capture_place(const struct stream *stream)
-{
-    return lane_of(stream)->last;
-}
-
-int capture_follow(struct stream *stream, struct capture *capture, size_t place)
+int capture_follow(struct stream *stream, struct capture *capture, size_t node)
 {
     if (capture->origin == NULL ||
             (stream->capture != NULL && stream->capture != capture)) {
@@ -201,49 +168,38 @@ int capture_follow(struct stream *stream, struct capture *capture, size_t place)
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
     if (stream->capture == NULL) {
-        (void)lane_add(capture, stream);
+        stream_capture(stream, capture,
+                stream_new(stream->context, "graph's stream", STREAM_NON_BLOCKING));
     }
-    node_add(stream, NULL, place);
+    node_add(stream, NULL, node);
     return CUDA_SUCCESS;
 }
 
 /* ---- capture ---- */
 
-static int capture_begin(struct stream *stream, int mode)
+int sim_cuStreamBeginCapture_v2(void *stream, int mode)
 {
+    struct stream *origin = stream;
     struct capture *capture;
 
-    if (stream == stream->context->legacy) {
+    if (origin == origin->context->legacy) {
         return CUDA_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (stream->capture != NULL) {
+    if (origin->capture != NULL) {
         return CUDA_ILLEGAL_STATE;
     }
-    capture = calloc(1, sizeof *capture);
-    *capture = (struct capture){
-        .next = captures,
-        .origin = stream,
-        .thread = &thread_mode,
-        .mode = (enum capture_mode)mode,
-        .id = ++capture_count,
-        .owners = 1,
-    };
-    capture->handle = handle_new(HANDLE_GRAPH, capture);
-    captures = capture;
-    (void)lane_add(capture, stream);
-    node_add(stream, NULL, 0);
+    capture = object_new(GRAPH, sizeof *capture);
+    capture->origin = origin;
+    capture->thread = &thread_mode;
+    capture->mode = (enum capture_mode)mode;
+    capture->id = ++capture_count;
+    capture->owners = 1;
+    stream_capture(origin, capture, NULL);
+    node_add(origin, NULL, 0);
     return CUDA_SUCCESS;
 }
 
-int cuStreamBeginCapture_v2(void *stream, int mode)
-{
-    struct stream *found;
-    int result = stream_enter("cuStreamBeginCapture_v2", stream, &found);
-
-    return sim_leave(result == CUDA_SUCCESS ? capture_begin(found, mode) : result);
-}
-
-/* The last owner runs what is to run then; without the lock. */
+/* Without the lock: the last owner runs what is to run then. */
 static void capture_release(void *argument)
 {
     struct capture *capture = argument;
@@ -252,27 +208,30 @@ static void capture_release(void *argument)
         return;
     }
     for (size_t n = 0; n < capture->count; n++) {
-        struct op *op = capture->nodes[n].op;
-
-        if (op != NULL && op->dispose != NULL) {
-            op->dispose(op->argument);
+        if (capture->nodes[n].op != NULL) {
+            op_free(capture->nodes[n].op);
         }
+        place_fini(&capture->nodes[n].place);
     }
     for (struct user_object *o = capture->objects; o != NULL; o = o->next) {
         o->destroy(o->user);
     }
 }
 
+/* The graph, or an executable, lets go of it. */
+static void capture_release_locked(struct capture *capture)
+{
+    pthread_mutex_unlock(&sim.lock);
+    capture_release(capture);
+    pthread_mutex_lock(&sim.lock);
+}
+
 /* All nodes must come before the end of the stream that began it. */
 static bool is_joined(struct capture *capture)
 {
-    struct lane *origin = capture->lanes;
     bool joined = true;
 
-    while (origin->next != NULL) {
-        origin = origin->next;
-    }
-    capture->nodes[origin->last].reached = true;
+    capture->nodes[capture->origin->node].reached = true;
     for (size_t n = capture->count; n-- > 0;) {
         const struct node *node = &capture->nodes[n];
 
@@ -283,223 +242,150 @@ static bool is_joined(struct capture *capture)
     return joined;
 }
 
-static int capture_end(struct stream *stream, void **graph)
+int sim_cuStreamEndCapture(void *stream, void **graph)
 {
-    struct capture *capture = stream->capture;
+    struct capture *capture = ((struct stream *)stream)->capture;
+    int result = CUDA_SUCCESS;
 
     *graph = NULL;
     if (capture == NULL || capture->origin != stream) {
         return CUDA_ILLEGAL_STATE;
     }
-    for (struct lane *lane = capture->lanes; lane != NULL; lane = lane->next) {
-        lane->stream->capture = NULL;
+    if (capture->spoilt) {
+        result = CUDA_STREAM_CAPTURE_INVALIDATED;
+    } else if (!is_joined(capture)) {
+        result = CUDA_STREAM_CAPTURE_UNJOINED;
+    }
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        s->capture = s->capture == capture ? NULL : s->capture;
     }
     capture->origin = NULL;
-    if (!capture->spoilt && is_joined(capture)) {
-        *graph = capture->handle;
-        return CUDA_SUCCESS;
-    }
-    handle_drop(HANDLE_GRAPH, capture->handle);
-    return capture->spoilt ? CUDA_STREAM_CAPTURE_INVALIDATED
-                           : CUDA_STREAM_CAPTURE_UNJOINED;
-}
-
-int cuStreamEndCapture(void *stream, void **graph)
-{
-    struct stream *found;
-    struct capture *capture = NULL;
-    int result = stream_enter("cuStreamEndCapture", stream, &found);
-
     if (result == CUDA_SUCCESS) {
-        capture = found->capture;
-        result = capture_end(found, graph);
-    }
-    sim_leave(result);
-    if (capture != NULL && capture->origin == NULL && *graph == NULL) {
-        capture_release(capture);
+        *graph = capture;
+    } else {
+        (void)sim_cuGraphDestroy(capture);
     }
     return result;
 }
 
-static int capture_status(const struct stream *stream)
-{
-    if (stream->capture == NULL) {
-        return 0;
-    }
-    return stream->capture->spoilt ? 2 : 1;
-}
-
 /* Asking about the default stream fails while a blocking stream is captured. */
-int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
+int sim_cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
         const void ***nodes, size_t *count)
 {
-    struct stream *found;
-    int result = stream_enter("cuStreamGetCaptureInfo_v2", stream, &found);
+    const struct context *context = ((struct stream *)stream)->context;
+    struct capture *capture = ((struct stream *)stream)->capture;
 
-    if (result == CUDA_SUCCESS && (nodes != NULL || count != NULL)) {
-        result = CUDA_INVALID_VALUE; /* not simulated */
+    if (nodes != NULL || count != NULL) {
+        return CUDA_INVALID_VALUE; /* not simulated */
     }
-    if (result == CUDA_SUCCESS && found == found->context->legacy &&
-            capture_of_blocking(found->context) != NULL) {
-        result = CUDA_STREAM_CAPTURE_IMPLICIT;
+    if (stream == context->legacy && capture_of_blocking(context) != NULL) {
+        return CUDA_STREAM_CAPTURE_IMPLICIT;
     }
-    if (result == CUDA_SUCCESS) {
-        *status = capture_status(found);
+    *status = capture == NULL ? 0 : capture->spoilt ? 2 : 1;
+    if (*status == 1 && id != NULL) {
+        *id = capture->id;
     }
-    if (result == CUDA_SUCCESS && *status == 1 && id != NULL) {
-        *id = found->capture->id;
+    if (*status == 1 && graph != NULL) {
+        *graph = capture;
     }
-    if (result == CUDA_SUCCESS && *status == 1 && graph != NULL) {
-        *graph = found->capture->handle;
-    }
-    return sim_leave(result);
+    return CUDA_SUCCESS;
 }
 
-int cuStreamIsCapturing(void *stream, int *status)
+int sim_cuStreamIsCapturing(void *stream, int *status)
 {
-    return cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
+    return sim_cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
 }
 
-bool gpusim_is_captured(const void *stream)
+bool sim_gpusim_is_captured(const void *stream)
 {
-    const struct stream *found;
-    bool captured;
+    const struct stream *found = stream_of(stream);
 
-    pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
-    captured = found != NULL && found->capture != NULL;
-    pthread_mutex_unlock(&sim.lock);
-    return captured;
+    return found != NULL && found->capture != NULL;
 }
 
-int cuThreadExchangeStreamCaptureMode(int *mode)
+int sim_cuThreadExchangeStreamCaptureMode(int *mode)
 {
-    int result = sim_enter("cuThreadExchangeStreamCaptureMode", NEEDS_INIT);
+    enum capture_mode previous = thread_mode;
 
-    if (result == CUDA_SUCCESS) {
-        enum capture_mode previous = thread_mode;
-
-        thread_mode = (enum capture_mode) * mode;
-        *mode = (int)previous;
-    }
-    return sim_leave(result);
+    thread_mode = (enum capture_mode) * mode;
+    *mode = (int)previous;
+    return CUDA_SUCCESS;
 }
 
 /* ---- graphs ---- */
 
-static int graph_enter(const char *function, void *graph, struct capture **found)
+int sim_cuGraphDestroy(void *graph)
 {
-    int result = sim_enter(function, NEEDS_INIT);
-
-    *found = handle_find(HANDLE_GRAPH, graph);
-    return result == CUDA_SUCCESS && *found == NULL ? CUDA_INVALID_VALUE : result;
+    object_drop(graph);
+    capture_release_locked(graph);
+    return CUDA_SUCCESS;
 }
 
-int cuGraphDestroy(void *graph)
+/* Their number only. */
+int sim_cuGraphGetNodes(void *graph, void **nodes, size_t *count)
 {
-    struct capture *found;
-    int result = graph_enter("cuGraphDestroy", graph, &found);
+    const struct capture *capture = graph;
 
-    if (result == CUDA_SUCCESS) {
-        handle_drop(HANDLE_GRAPH, graph);
+    (void)nodes;
+    *count = 0;
+    for (size_t n = 0; n < capture->count; n++) {
+        *count += capture->nodes[n].op != NULL ? 1 : 0;
     }
-    sim_leave(result);
-    if (result == CUDA_SUCCESS) {
-        capture_release(found);
-    }
-    return result;
-}
-
-int cuGraphGetNodes(void *graph, void **nodes, size_t *count)
-{
-    struct capture *found;
-    int result = graph_enter("cuGraphGetNodes", graph, &found);
-
-    if (result == CUDA_SUCCESS && nodes != NULL) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *count = 0;
-        for (size_t n = 0; n < found->count; n++) {
-            *count += found->nodes[n].op != NULL ? 1 : 0;
-        }
-    }
-    return sim_leave(result);
+    return CUDA_SUCCESS;
 }
 
 /* One reference, which its graph takes over: what NCCL and tutti do. */
-int cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
+int sim_cuUserObjectCreate(void **object, void *user, void (*destroy)(void *),
         unsigned references, unsigned flags)
 {
-    int result = sim_enter("cuUserObjectCreate", NEEDS_INIT);
+    struct user_object *made = object_new(USER_OBJECT, sizeof *made);
 
-    if (result == CUDA_SUCCESS && (references != 1 || flags != 1)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        struct user_object *made = calloc(1, sizeof *made);
-
-        *made = (struct user_object){ .destroy = destroy, .user = user };
-        *object = handle_new(HANDLE_USER_OBJECT, made);
-    }
-    return sim_leave(result);
+    (void)references;
+    (void)flags;
+    made->destroy = destroy;
+    made->user = user;
+    *object = made;
+    return CUDA_SUCCESS;
 }
 
-int cuGraphRetainUserObject(
+int sim_cuGraphRetainUserObject(
         void *graph, void *object, unsigned references, unsigned flags)
 {
-    struct capture *found;
-    int result = graph_enter("cuGraphRetainUserObject", graph, &found);
-    struct user_object *kept = handle_find(HANDLE_USER_OBJECT, object);
+    struct capture *capture = graph;
+    struct user_object *kept = object;
 
-    if (result == CUDA_SUCCESS && (kept == NULL || references != 1 || flags != 1)) {
-        result = CUDA_INVALID_VALUE;
+    if (references != 1 || flags != 1) {
+        return CUDA_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS) {
-        handle_drop(HANDLE_USER_OBJECT, object);
-        kept->next = found->objects;
-        found->objects = kept;
-    }
-    return sim_leave(result);
+    object_drop(kept);
+    kept->next = capture->objects;
+    capture->objects = kept;
+    return CUDA_SUCCESS;
 }
 
-int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+int sim_cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    struct capture *found;
-    int result = graph_enter("cuGraphInstantiateWithFlags", graph, &found);
+    struct capture *capture = graph;
+    struct exec *made;
 
-    if (result == CUDA_SUCCESS && (flags != 0 || found->origin != NULL)) {
-        result = CUDA_INVALID_VALUE;
+    if (flags != 0 || capture->origin != NULL) {
+        return CUDA_INVALID_VALUE;
     }
-    if (result == CUDA_SUCCESS) {
-        struct exec *made = calloc(1, sizeof *made);
-
-        made->graph = found;
-        (void)atomic_fetch_add(&found->owners, 1);
-        *exec = handle_new(HANDLE_EXEC, made);
-    }
-    return sim_leave(result);
+    made = object_new(EXEC, sizeof *made);
+    made->graph = capture;
+    (void)atomic_fetch_add(&capture->owners, 1);
+    *exec = made;
+    return CUDA_SUCCESS;
 }
 
-int cuGraphExecDestroy(void *exec)
+int sim_cuGraphExecDestroy(void *exec)
 {
-    int result = sim_enter("cuGraphExecDestroy", NEEDS_INIT);
-    struct exec *found = handle_find(HANDLE_EXEC, exec);
-    struct capture *graph = NULL;
+    struct exec *destroyed = exec;
 
-    if (result == CUDA_SUCCESS && found == NULL) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        graph = found->graph;
-        handle_drop(HANDLE_EXEC, exec);
-        free(found);
-    }
-    sim_leave(result);
-    if (graph != NULL) {
-        capture_release(graph);
-    }
-    return result;
+    object_drop(destroyed);
+    place_fini(&destroyed->end);
+    capture_release_locked(destroyed->graph);
+    return CUDA_SUCCESS;
 }
 
 /* ---- launches ---- */
@@ -507,95 +393,53 @@ int cuGraphExecDestroy(void *exec)
 /* As the node, but that it lives as long as the launch. */
 static struct op *op_again(const struct op *node)
 {
-    struct op *op = op_new(node->label, node->kind);
+    struct op *op = op_new(node->label, node->body, node->argument, NULL);
 
-    op->body = node->body;
     op->ranges = node->ranges;
-    op->argument = node->argument;
     if (node->again != NULL) {
         op->argument = node->again(node->argument);
         op->dispose = node->dispose;
     }
-    for (size_t i = 0; i < node->accesses.reads.count; i++) {
-        gpusim_reads(&op->accesses, node->accesses.reads.list[i].start,
-                node->accesses.reads.list[i].bytes);
-    }
-    for (size_t i = 0; i < node->accesses.writes.count; i++) {
-        gpusim_writes(&op->accesses, node->accesses.writes.list[i].start,
-                node->accesses.writes.list[i].bytes);
+    for (size_t i = 0; i < node->accesses.count; i++) {
+        const struct touched *touched = &node->accesses.list[i];
+
+        (touched->writes ? gpusim_writes : gpusim_reads)(
+                &op->accesses, touched->range.start, touched->range.bytes);
     }
     return op;
 }
 
 static int node_run(struct capture *graph, struct node *node, struct stream *stream)
 {
-    const struct node *after = &graph->nodes[node->after];
-    struct op *op = node->op != NULL ? op_again(node->op)
-                                     : op_new("cuStreamWaitEvent", OP_EMPTY);
-    int result;
+    int result = node->op != NULL
+            ? stream_submit(stream, op_again(node->op))
+            : place_follow(stream, &graph->nodes[node->after].place);
 
-    if (node->op == NULL && after->stream != NULL) {
-        clock_join(&stream->clock, &after->clock);
-        op_depend(op, after->stream, after->sequence);
-    }
-    result = stream_submit(stream, op);
-    node->stream = stream;
-    node->sequence = stream->submitted;
-    clock_fini(&node->clock);
-    node->clock = clock_copy(&stream->clock);
+    place_note(&node->place, stream);
     return result;
 }
 
-static struct stream *stream_for(struct lane *lane, struct stream *launched)
+int sim_cuGraphLaunch(void *exec, void *stream)
 {
-    if (lane->next == NULL) {
-        return launched;
-    }
-    if (lane->runs == NULL) {
-        lane->runs = stream_new(launched->context, "graph's stream");
-        lane->runs->flags = STREAM_NON_BLOCKING;
-    }
-    return lane->runs;
-}
+    struct exec *executable = exec;
+    struct capture *graph = executable->graph;
+    struct stream *launched = stream;
+    struct op *end;
+    int result = launched->capture == NULL
+            ? place_follow(launched, &executable->end) /* launches do not overlap */
+            : CUDA_INVALID_VALUE;
 
-static int graph_launch(struct exec *exec, struct stream *stream)
-{
-    struct capture *graph = exec->graph;
-    struct op *op = op_new("cuGraphLaunch", OP_EMPTY);
-    int result;
-
-    if (exec->last != NULL) { /* launches of an executable do not overlap */
-        op_depend(op, exec->last, exec->sequence);
-        clock_join(&stream->clock, &exec->last->clock);
-    }
-    result = stream_submit(stream, op);
     for (size_t n = 0; n < graph->count && result == CUDA_SUCCESS; n++) {
         struct node *node = &graph->nodes[n];
 
-        result = node_run(graph, node, stream_for(node->lane, stream));
+        result = node_run(graph, node, node->lane == NULL ? launched : node->lane);
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    op = op_new("end of cuGraphLaunch", OP_EMPTY);
-    op->dispose = capture_release;
-    op->argument = graph;
+    end = op_new("end of cuGraphLaunch", NULL, graph, capture_release);
     (void)atomic_fetch_add(&graph->owners, 1);
-    result = stream_submit(stream, op);
-    exec->last = stream;
-    exec->sequence = stream->submitted;
+    result = stream_submit(launched, end);
+    place_note(&executable->end, launched);
     return result;
-}
-
-int cuGraphLaunch(void *exec, void *stream)
-{
-    struct stream *found;
-    struct exec *executable;
-    int result = stream_enter("cuGraphLaunch", stream, &found);
-
-    executable = handle_find(HANDLE_EXEC, exec);
-    if (result == CUDA_SUCCESS && (executable == NULL || found->capture != NULL)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    return sim_leave(result == CUDA_SUCCESS ? graph_launch(executable, found) : result);
 }

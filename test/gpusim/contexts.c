@@ -1,60 +1,153 @@
 /*
- * Contexts: the primary one of each device, counted by its uses, and others that tests make
- * to be foreign. A context that ended leaves its handle behind: calls with it are refused.
+ * The devices: GPUSIM_DEVICES of them, as a node of one vendor's server shows them. And contexts:
+ * the primary one of each device, counted by its uses, and others that tests make to be foreign. A
+ * context that ended leaves its handle behind: calls with it are refused.
  */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "test/gpusim/state.h"
 
 enum {
+    PCI_FIRST_BUS = 0x17,
+    PCI_BUS_STEP = 0x10,
+    UUID_BYTES = 16,
     STACK_MAX = 32,
     PRIORITY_GREATEST = -5
 };
 
+/* ---- devices ---- */
+
+/* CU_DEVICE_ATTRIBUTE_ values of those that the product asks for; others are 0. */
+enum device_attribute {
+    ATTRIBUTE_SMS = 16,
+    ATTRIBUTE_L2_BYTES = 38,
+    ATTRIBUTE_MAJOR = 75
+};
+
+int devices_init(void)
+{
+    const int count = (int)gpusim_option("GPUSIM_DEVICES", 4);
+
+    sim.device_count = count > DEVICES_MAX ? DEVICES_MAX : count;
+    for (int i = 0; i < sim.device_count; i++) {
+        struct device *device = &sim.devices[i];
+
+        device->primary.object.kind = CONTEXT;
+        device->limit_bytes = device_bytes;
+        (void)snprintf(device->pci, sizeof device->pci, "0000:%02x:00.0",
+                PCI_FIRST_BUS + PCI_BUS_STEP * i);
+    }
+    return sim.device_count > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE;
+}
+
+int device_find(int device)
+{
+    return device >= 0 && device < sim.device_count ? CUDA_SUCCESS
+                                                    : CUDA_INVALID_DEVICE;
+}
+
+const char *gpusim_device_pci(int device)
+{
+    return device_find(device) == CUDA_SUCCESS ? sim.devices[device].pci : NULL;
+}
+
+int sim_cuDeviceGetCount(int *count)
+{
+    *count = sim.device_count;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDeviceGetName(char *name, int length, int device)
+{
+    (void)snprintf(name, (size_t)length, "Simulated GPU (gpusim %d)", device);
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDeviceGetPCIBusId(char *text, int length, int device)
+{
+    (void)snprintf(text, (size_t)length, "%s", sim.devices[device].pci);
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDeviceGetUuid_v2(void *uuid, int device)
+{
+    for (int i = 0; i < UUID_BYTES; i++) {
+        ((unsigned char *)uuid)[i] = (unsigned char)(0x10 * (device + 1) + i);
+    }
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDeviceGetUuid(void *uuid, int device)
+{
+    return sim_cuDeviceGetUuid_v2(uuid, device);
+}
+
+int sim_cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == ATTRIBUTE_SMS       ? 8
+            : attribute == ATTRIBUTE_L2_BYTES ? 32 << 20
+            : attribute == ATTRIBUTE_MAJOR    ? 9
+                                              : 0;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    (void)device;
+    *bytes = device_bytes;
+    return CUDA_SUCCESS;
+}
+
+/* ---- contexts ---- */
+
 /* The calling thread's contexts; the last one is current. */
 static _Thread_local struct {
-    struct context *stack[STACK_MAX];
+    struct context_handle *stack[STACK_MAX];
     int depth;
 } thread;
 
 struct context *context_current(void)
 {
-    return thread.depth > 0 ? thread.stack[thread.depth - 1] : NULL;
+    return thread.depth > 0 ? thread.stack[thread.depth - 1]->context : NULL;
 }
 
-static void context_begin(struct context *context)
+int context_check(const struct context *context)
 {
-    context->alive = true;
-    context->error = CUDA_SUCCESS;
-    context->id = ++sim.next_id;
-    context->legacy = stream_new(context, "default stream");
+    if (context == NULL) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    return context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
 }
 
-struct context *context_new(struct device *device)
+/* Another life. */
+static void context_begin(struct context_handle *handle, int device)
 {
+    static uint64_t count;
     struct context *context = calloc(1, sizeof *context);
 
-    context->device = device;
-    context->next = sim.contexts;
-    sim.contexts = context;
-    context->handle = handle_new(HANDLE_CONTEXT, context);
-    context_begin(context);
-    return context;
+    *context = (struct context){
+        .handle = handle, .device = device, .id = ++count, .alive = true
+    };
+    context->legacy = stream_new(context, "default stream", 0);
+    handle->context = context;
 }
 
-void context_end(struct context *context)
+/* Everything of the context goes: memory, streams, events, modules. */
+static void context_end(struct context *context)
 {
-    struct stream *stream;
-
     context->alive = false;
-    context->generation++;
-    context->legacy = NULL;
-    for (stream = context->streams; stream != NULL; stream = stream->next) {
-        stream_end(stream);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        s->destroyed = s->destroyed || s->context == context;
     }
     memory_end(context);
-    modules_end(context);
     streams_wake();
 }
 
@@ -66,81 +159,88 @@ void context_fail(struct context *context, int error)
     }
 }
 
-void context_wait(struct context *context)
+void context_wait(const struct context *context)
 {
-    struct stream *stream;
-
-    for (stream = context->streams; stream != NULL; stream = stream->next) {
-        stream_wait(stream, stream->submitted);
-    }
-}
-
-static struct context *primary(struct device *device)
-{
-    if (device->primary == NULL) {
-        device->primary = context_new(device);
-    } else if (!device->primary->alive) {
-        context_begin(device->primary);
-    }
-    return device->primary;
-}
-
-int cuDevicePrimaryCtxRetain(void **context, int device)
-{
-    struct device *found;
-    int result = device_enter("cuDevicePrimaryCtxRetain", device, &found);
-
-    if (result == CUDA_SUCCESS) {
-        *context = primary(found)->handle;
-        found->retained++;
-    }
-    return sim_leave(result);
-}
-
-int cuDevicePrimaryCtxRelease_v2(int device)
-{
-    struct device *found;
-    int result = device_enter("cuDevicePrimaryCtxRelease_v2", device, &found);
-
-    if (result == CUDA_SUCCESS && found->retained == 0) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
-        found->retained--;
-        if (found->retained == 0 && found->primary->alive) {
-            context_end(found->primary);
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->context == context) {
+            stream_wait(s, s->submitted);
         }
     }
-    return sim_leave(result);
+}
+
+static bool is_active(int device)
+{
+    const struct context *context = sim.devices[device].primary.context;
+
+    return context != NULL && context->alive;
+}
+
+int sim_cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    struct device *found = &sim.devices[device];
+
+    if (!is_active(device)) {
+        context_begin(&found->primary, device);
+    }
+    *context = &found->primary;
+    found->retained++;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuDevicePrimaryCtxRelease_v2(int device)
+{
+    struct device *found = &sim.devices[device];
+
+    if (found->retained == 0) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    found->retained--;
+    if (found->retained == 0 && is_active(device)) {
+        context_end(found->primary.context);
+    }
+    return CUDA_SUCCESS;
 }
 
 void gpusim_reset(int device)
 {
-    const struct context *context;
-
     pthread_mutex_lock(&sim.lock);
-    context = sim.devices[device].primary;
-    if (context != NULL && context->alive) {
-        context_end(sim.devices[device].primary);
+    if (is_active(device)) {
+        context_end(sim.devices[device].primary.context);
     }
     pthread_mutex_unlock(&sim.lock);
 }
 
-int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+int sim_cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
-    struct device *found;
-    int result = device_enter("cuDevicePrimaryCtxGetState", device, &found);
-
-    if (result == CUDA_SUCCESS) {
-        const struct context *context = found->primary;
-
-        *flags = 0;
-        *active = context != NULL && context->alive ? 1 : 0;
-    }
-    return sim_leave(result);
+    *flags = 0;
+    *active = is_active(device);
+    return CUDA_SUCCESS;
 }
 
-static int push(struct context *context)
+int sim_cuCtxCreate_v2(void **context, unsigned flags, int device)
+{
+    (void)flags;
+    *context = object_new(CONTEXT, sizeof(struct context_handle));
+    context_begin(*context, device);
+    return sim_cuCtxPushCurrent_v2(*context);
+}
+
+int sim_cuCtxDestroy_v2(void *context)
+{
+    struct context *found = ((struct context_handle *)context)->context;
+
+    if (context == &sim.devices[found->device].primary) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    if (found == context_current()) {
+        thread.depth--;
+    }
+    context_end(found);
+    object_drop(context);
+    return CUDA_SUCCESS;
+}
+
+int sim_cuCtxPushCurrent_v2(void *context)
 {
     if (thread.depth == STACK_MAX) {
         return CUDA_OUT_OF_MEMORY;
@@ -149,173 +249,81 @@ static int push(struct context *context)
     return CUDA_SUCCESS;
 }
 
-int cuCtxCreate_v2(void **context, unsigned flags, int device)
+int sim_cuCtxPopCurrent_v2(void **context)
 {
-    struct device *found;
-    int result = device_enter("cuCtxCreate_v2", device, &found);
-
-    (void)flags;
-    if (result == CUDA_SUCCESS) {
-        struct context *made = context_new(found);
-
-        *context = made->handle;
-        result = push(made);
+    if (thread.depth == 0) {
+        return CUDA_INVALID_CONTEXT;
     }
-    return sim_leave(result);
+    *context = thread.stack[--thread.depth];
+    return CUDA_SUCCESS;
 }
 
-int cuCtxDestroy_v2(void *context)
+int sim_cuCtxSetCurrent(void *context)
 {
-    int result = sim_enter("cuCtxDestroy_v2", NEEDS_INIT);
-    struct context *found = handle_find(HANDLE_CONTEXT, context);
+    const int result = context == NULL ? CUDA_SUCCESS : object_find(CONTEXT, context);
 
-    if (result == CUDA_SUCCESS && (found == NULL || found == found->device->primary)) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
-        if (found == context_current()) {
-            thread.depth--;
-        }
-        context_end(found);
-        handle_drop(HANDLE_CONTEXT, context);
-    }
-    return sim_leave(result);
-}
-
-int cuCtxPushCurrent_v2(void *context)
-{
-    int result = sim_enter("cuCtxPushCurrent_v2", NEEDS_INIT);
-    struct context *found = handle_find(HANDLE_CONTEXT, context);
-
-    if (result == CUDA_SUCCESS) {
-        result = found == NULL ? CUDA_INVALID_CONTEXT : push(found);
-    }
-    return sim_leave(result);
-}
-
-int cuCtxPopCurrent_v2(void **context)
-{
-    int result = sim_enter("cuCtxPopCurrent_v2", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS && thread.depth == 0) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && thread.depth > 0) {
         thread.depth--;
-        if (context != NULL) {
-            *context = thread.stack[thread.depth]->handle;
+    }
+    return result == CUDA_SUCCESS && context != NULL ? sim_cuCtxPushCurrent_v2(context)
+                                                     : result;
+}
+
+int sim_cuCtxGetCurrent(void **context)
+{
+    *context = thread.depth == 0 ? NULL : thread.stack[thread.depth - 1];
+    return CUDA_SUCCESS;
+}
+
+int sim_cuCtxGetDevice(int *device)
+{
+    if (context_current() == NULL) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    *device = context_current()->device;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuCtxGetId(void *context, unsigned long long *id)
+{
+    const struct context_handle *handle = context;
+
+    if (!handle->context->alive) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    *id = handle->context->id;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = PRIORITY_GREATEST;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuCtxSynchronize(void)
+{
+    const struct context *context = context_current();
+
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->context == context) {
+            stream_join(s);
         }
     }
-    return sim_leave(result);
+    return context_check(context);
 }
 
-int cuCtxSetCurrent(void *context)
+int sim_gpusim_current_device(void)
 {
-    int result = sim_enter("cuCtxSetCurrent", NEEDS_INIT);
-    struct context *found = handle_find(HANDLE_CONTEXT, context);
-
-    if (result == CUDA_SUCCESS && context != NULL && found == NULL) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
-        if (thread.depth > 0) {
-            thread.depth--;
-        }
-        result = found == NULL ? CUDA_SUCCESS : push(found);
-    }
-    return sim_leave(result);
-}
-
-int cuCtxGetCurrent(void **context)
-{
-    int result = sim_enter("cuCtxGetCurrent", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS) {
-        *context = context_current() == NULL ? NULL : context_current()->handle;
-    }
-    return sim_leave(result);
-}
-
-int cuCtxGetDevice(int *device)
-{
-    int result = sim_enter("cuCtxGetDevice", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS && context_current() == NULL) {
-        result = CUDA_INVALID_CONTEXT;
-    }
-    if (result == CUDA_SUCCESS) {
-        *device = context_current()->device->ordinal;
-    }
-    return sim_leave(result);
-}
-
-/* The live context of a handle, NULL being the current one. */
-static int context_of(void *handle, struct context **context)
-{
-    *context = handle == NULL ? context_current() : handle_find(HANDLE_CONTEXT, handle);
-    return *context == NULL || !(*context)->alive ? CUDA_INVALID_CONTEXT : CUDA_SUCCESS;
-}
-
-int cuCtxGetId(void *context, unsigned long long *id)
-{
-    int result = sim_enter("cuCtxGetId", NEEDS_INIT);
-    struct context *found;
-
-    if (result == CUDA_SUCCESS) {
-        result = context_of(context, &found);
-    }
-    if (result == CUDA_SUCCESS) {
-        *id = found->id;
-    }
-    return sim_leave(result);
-}
-
-int cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    int result = sim_enter("cuCtxGetStreamPriorityRange", NEEDS_CONTEXT);
-
-    if (result == CUDA_SUCCESS) {
-        *least = 0;
-        *greatest = PRIORITY_GREATEST;
-    }
-    return sim_leave(result);
-}
-
-int cuCtxSynchronize(void)
-{
-    int result = sim_enter("cuCtxSynchronize", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
-
-    if (result == CUDA_SUCCESS) {
-        struct context *context = context_current();
-        struct clock seen = { .times = NULL };
-
-        for (struct stream *s = context->streams; s != NULL; s = s->next) {
-            clock_join(&seen, &s->clock);
-        }
-        context_wait(context);
-        clock_join(&sim.host, &seen);
-        clock_fini(&seen);
-        result = context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
-    }
-    return sim_leave(result);
-}
-
-int gpusim_current_device(void)
-{
-    int device;
-
-    pthread_mutex_lock(&sim.lock);
-    device = context_current() == NULL ? -1 : context_current()->device->ordinal;
-    pthread_mutex_unlock(&sim.lock);
-    return device;
+    return context_current() == NULL ? -1 : context_current()->device;
 }
 
 void gpusim_fail_device(int device, int result)
 {
     pthread_mutex_lock(&sim.lock);
-    if (device >= 0 && device < sim.device_count &&
-            sim.devices[device].primary != NULL) {
-        context_fail(sim.devices[device].primary, result);
+    if (is_active(device)) {
+        context_fail(sim.devices[device].primary.context, result);
     }
     pthread_mutex_unlock(&sim.lock);
 }

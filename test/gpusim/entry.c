@@ -1,10 +1,9 @@
 /*
- * The way into the simulated driver: the lock, what every call needs to be allowed, and the
- * calls that need nothing.
+ * The way into the simulated driver: the lock, what every call needs to be allowed, the objects
+ * that the product has handles of, and the calls that need nothing. A handle is the address of an
+ * object, which stays when it is dropped, so that a handle that is used too long is found.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "test/gpusim/state.h"
@@ -14,32 +13,18 @@ struct sim sim = {
     .progress = PTHREAD_COND_INITIALIZER,
 };
 
-static int enter_initialised(void)
-{
-    return sim.pid == getpid() ? CUDA_SUCCESS : CUDA_NOT_INITIALIZED;
-}
-
-static int enter_context(void)
-{
-    struct context *context = context_current();
-
-    if (context == NULL) {
-        return CUDA_INVALID_CONTEXT;
-    }
-    return context->alive ? context->error : CUDA_CONTEXT_IS_DESTROYED;
-}
-
-int sim_enter(const char *function, unsigned needs)
+/* Locks, counts the call, and says why it cannot go on (0: it can). */
+static int enter(const char *function, unsigned needs)
 {
     int result;
 
     pthread_mutex_lock(&sim.lock);
-    result = fault_call(function);
-    if (result == CUDA_SUCCESS && (needs & NEEDS_CONTEXT) != 0) {
-        result = enter_initialised();
+    result = sim_gpusim_call(function);
+    if (result == CUDA_SUCCESS && (needs & NEEDS_INIT) != 0 && sim.pid != getpid()) {
+        result = CUDA_NOT_INITIALIZED;
     }
     if (result == CUDA_SUCCESS && (needs & NEEDS_CONTEXT) == NEEDS_CONTEXT) {
-        result = enter_context();
+        result = context_check(context_current());
     }
     if (result == CUDA_SUCCESS && (needs & NEEDS_NO_CAPTURE) != 0 &&
             capture_forbids()) {
@@ -48,23 +33,55 @@ int sim_enter(const char *function, unsigned needs)
     return result;
 }
 
-int sim_leave(int result)
+static int first_error(int one, int other)
 {
-    pthread_mutex_unlock(&sim.lock);
-    return result;
+    return one != CUDA_SUCCESS ? one : other;
 }
 
-static int init_once(void)
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters are no expressions */
+#define CALL(name, needs, finds, parameters, arguments) \
+    int name parameters \
+    { \
+        int result = enter(#name, needs); \
+\
+        if (result == CUDA_SUCCESS) { \
+            result = finds; \
+        } \
+        if (result == CUDA_SUCCESS) { \
+            result = sim_##name arguments; \
+        } \
+        pthread_mutex_unlock(&sim.lock); \
+        return result; \
+    }
+#include "test/gpusim/cuda.def"
+#undef CALL
+
+#define QUERY(type, name, parameters, arguments) \
+    type name parameters \
+    { \
+        type answer; \
+\
+        pthread_mutex_lock(&sim.lock); \
+        answer = sim_##name arguments; \
+        pthread_mutex_unlock(&sim.lock); \
+        return answer; \
+    }
+#include "test/gpusim/queries.def"
+#undef QUERY
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+int sim_cuInit(unsigned flags)
 {
     int result;
 
+    (void)flags;
     if (sim.pid != 0) {
         return sim.pid == getpid() ? CUDA_SUCCESS : CUDA_NOT_INITIALIZED;
     }
     sim.delay_us = gpusim_option("GPUSIM_DELAY_US", 0);
     result = devices_init();
     if (result == CUDA_SUCCESS) {
-        result = arenas_init();
+        result = memory_init();
     }
     if (result == CUDA_SUCCESS) {
         sim.pid = getpid();
@@ -72,61 +89,87 @@ static int init_once(void)
     return result;
 }
 
-int cuInit(unsigned flags)
+int sim_cuDriverGetVersion(int *version)
 {
-    int result = sim_enter("cuInit", NEEDS_NOTHING);
-
-    if (result == CUDA_SUCCESS) {
-        result = flags == 0 ? init_once() : CUDA_INVALID_VALUE;
-    }
-    return sim_leave(result);
+    *version = 13000;
+    return CUDA_SUCCESS;
 }
 
-int cuDriverGetVersion(int *version)
-{
-    int result = sim_enter("cuDriverGetVersion", NEEDS_NOTHING);
+static struct object *newest; /* of all that were ever made */
+static size_t live[OBJECT_KINDS];
 
-    if (result == CUDA_SUCCESS) {
-        *version = 13000;
-    }
-    return sim_leave(result);
+void object_add(enum object_kind kind, struct object *object)
+{
+    *object = (struct object){ .next = newest, .kind = kind };
+    newest = object;
+    live[kind]++;
 }
 
-struct error_text {
-    int value;
-    const char *name;
-    const char *text;
-};
-
-static const struct error_text *error_find(int error)
+void *object_new(enum object_kind kind, size_t bytes)
 {
-    static const struct error_text texts[] = {
+    struct object *object = calloc(1, bytes);
+
+    object_add(kind, object);
+    return object;
+}
+
+int object_find(enum object_kind kind, const void *handle)
+{
+    const struct object *object = handle;
+
+    if (object != NULL && object->kind == kind && !object->dropped) {
+        return CUDA_SUCCESS;
+    }
+    if (kind == STREAM || kind == EVENT) {
+        gpusim_report("%s was used that was destroyed or never made",
+                kind == STREAM ? "a stream" : "an event");
+    }
+    return kind == CONTEXT ? CUDA_INVALID_CONTEXT
+            : kind == GRAPH || kind == EXEC || kind == USER_OBJECT
+            ? CUDA_INVALID_VALUE
+            : CUDA_INVALID_HANDLE;
+}
+
+void object_drop(void *handle)
+{
+    struct object *object = handle;
+
+    object->dropped = true;
+    live[object->kind]--;
+}
+
+size_t object_live(enum object_kind kind)
+{
+    return live[kind];
+}
+
+/* NULL: of an error that the simulator does not know. */
+static int name_error(int error, const char **name, const char **text)
+{
+    *name = NULL;
+    *text = NULL;
+    switch (error) {
 #define CUDA_ERROR(number, word, sentence) \
-    { .value = (number), .name = "CUDA_ERROR_" #word, .text = (sentence) },
+    case number: \
+        *name = "CUDA_ERROR_" #word; \
+        *text = (sentence); \
+        return CUDA_SUCCESS;
 #include "test/gpusim/cuda_errors.def"
 #undef CUDA_ERROR
-    };
-
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i].value == error) {
-            return &texts[i];
-        }
     }
-    return NULL;
+    return CUDA_INVALID_VALUE;
 }
 
-int cuGetErrorName(int error, const char **text)
+int sim_cuGetErrorName(int error, const char **name)
 {
-    const struct error_text *found = error_find(error);
+    const char *text;
 
-    *text = found == NULL ? NULL : error == CUDA_SUCCESS ? "CUDA_SUCCESS" : found->name;
-    return found == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
+    return name_error(error, name, &text);
 }
 
-int cuGetErrorString(int error, const char **text)
+int sim_cuGetErrorString(int error, const char **text)
 {
-    const struct error_text *found = error_find(error);
+    const char *name;
 
-    *text = found == NULL ? NULL : found->text;
-    return found == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
+    return name_error(error, &name, text);
 }

@@ -1,183 +1,184 @@
 /*
- * Events. An event is its last record: a place in a stream, and the clock of that place.
- * Waiting takes the record that is there at the call; without one there is nothing to wait
- * for, and the event is complete.
+ * The driver's calls about streams, and events. An event is its last record: a place in a stream,
+ * or in a capture. Waiting takes the record that is there at the call; without one there is nothing
+ * to wait for, and the event is complete.
  */
-#include <stdlib.h>
-
 #include "test/gpusim/state.h"
 
-enum {
-    EVENT_FLAGS_MAX = 7
-};
+/* ---- streams ---- */
 
-struct event {
-    struct context *context;
-    uint64_t generation; /* of the context */
-    struct stream
-            *stream; /* of the last record; NULL: there is none, or it was captured */
-    uint64_t sequence; /* of the record in the stream */
-    struct clock clock; /* of the stream then */
-    struct capture *captured; /* the record was put on a captured stream */
-    size_t place; /* and there */
-};
-
-static void record_drop(struct event *event)
+int sim_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 {
-    clock_fini(&event->clock);
-    event->stream = NULL;
+    struct stream *made = stream_new(context_current(), "stream", flags);
+
+    object_add(STREAM, &made->object);
+    made->priority = priority > 0 ? 0 : priority;
+    *stream = made;
+    return CUDA_SUCCESS;
 }
 
-static int event_find(void *handle, struct event **event)
+int sim_cuStreamCreate(void **stream, unsigned flags)
 {
-    *event = handle_find(HANDLE_EVENT, handle);
-    if (*event == NULL) {
-        gpusim_report("an event was used that was destroyed or never made");
-        return CUDA_INVALID_HANDLE;
-    }
-    return (*event)->generation != (*event)->context->generation
-            ? CUDA_CONTEXT_IS_DESTROYED
-            : CUDA_SUCCESS;
+    return sim_cuStreamCreateWithPriority(stream, flags, 0);
 }
 
-int cuEventCreate(void **event, unsigned flags)
+int sim_cuStreamDestroy_v2(void *stream)
 {
-    int result = sim_enter("cuEventCreate", NEEDS_CONTEXT);
+    struct stream *found = stream;
 
-    if (result == CUDA_SUCCESS && (event == NULL || flags > EVENT_FLAGS_MAX)) {
-        result = CUDA_INVALID_VALUE;
+    if (found->capture != NULL) {
+        capture_spoil(found->capture);
     }
-    if (result == CUDA_SUCCESS) {
-        struct event *made = calloc(1, sizeof *made);
-
-        made->context = context_current();
-        made->generation = made->context->generation;
-        *event = handle_new(HANDLE_EVENT, made);
-    }
-    return sim_leave(result);
+    found->destroyed = true;
+    pthread_cond_broadcast(&found->changed);
+    object_drop(found);
+    return found->context->alive ? CUDA_SUCCESS : CUDA_CONTEXT_IS_DESTROYED;
 }
 
-int cuEventDestroy_v2(void *event)
+void stream_join(struct stream *stream)
 {
-    int result = sim_enter("cuEventDestroy_v2", NEEDS_INIT);
-    struct event *found;
+    struct place end = { .stream = NULL };
 
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
-        if (found != NULL) {
-            record_drop(found);
-            free(found);
-            handle_drop(HANDLE_EVENT, event);
-        }
-    }
-    return sim_leave(result);
+    place_note(&end, stream);
+    place_wait(&end);
+    place_fini(&end);
 }
 
-static int event_record(struct event *event, struct stream *stream)
+int stream_synchronize(struct stream *stream)
 {
-    int result;
+    int result = capture_refuses_waiting(stream);
 
-    if (event->context != stream->context) {
-        return CUDA_INVALID_HANDLE;
+    if (result == CUDA_SUCCESS && stream == stream->context->legacy) {
+        result = stream_submit(stream, op_new("synchronise", NULL, NULL, NULL));
     }
-    result = capture_refuses(stream);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    event->captured = stream->capture;
-    if (event->captured != NULL) {
-        event->place = capture_place(stream);
+    stream_join(stream);
+    return context_check(stream->context);
+}
+
+int sim_cuStreamSynchronize(void *stream)
+{
+    return stream_synchronize(stream);
+}
+
+int sim_cuStreamGetCtx(void *stream, void **context)
+{
+    *context = ((struct stream *)stream)->context->handle;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuStreamGetFlags(void *stream, unsigned *flags)
+{
+    *flags = ((struct stream *)stream)->flags;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuStreamGetPriority(void *stream, int *priority)
+{
+    *priority = ((struct stream *)stream)->priority;
+    return CUDA_SUCCESS;
+}
+
+/* ---- events ---- */
+
+struct event {
+    struct object object;
+    struct context *context;
+    struct place record;
+    struct capture *captured; /* the record was put on a captured stream */
+    size_t node; /* and there */
+};
+
+int event_find(const void *event)
+{
+    const struct event *found = event;
+    const int result = object_find(EVENT, event);
+
+    return result == CUDA_SUCCESS ? context_check(found->context) : result;
+}
+
+int sim_cuEventCreate(void **event, unsigned flags)
+{
+    struct event *made = object_new(EVENT, sizeof *made);
+
+    (void)flags;
+    made->context = context_current();
+    *event = made;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuEventDestroy_v2(void *event)
+{
+    struct event *destroyed = event;
+
+    place_fini(&destroyed->record);
+    object_drop(destroyed);
+    return destroyed->context->alive ? CUDA_SUCCESS : CUDA_CONTEXT_IS_DESTROYED;
+}
+
+int sim_cuEventRecord(void *event, void *stream)
+{
+    struct stream *on = stream;
+    struct event *recorded = event;
+    int result = recorded->context != on->context ? CUDA_INVALID_HANDLE
+                                                  : capture_refuses(on);
+
+    if (result == CUDA_SUCCESS && on->capture == NULL) {
+        result = stream_submit(on, op_new("cuEventRecord", NULL, NULL, NULL));
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    recorded->captured = on->capture;
+    if (on->capture != NULL) {
+        place_fini(&recorded->record);
+        recorded->node = on->node;
     } else {
-        result = stream_submit(stream, op_new("cuEventRecord", OP_EMPTY));
+        place_note(&recorded->record, on);
     }
-    if (result == CUDA_SUCCESS) {
-        record_drop(event);
+    return CUDA_SUCCESS;
+}
+
+/* Nobody may ask for what is in a graph. */
+static int refuse_captured(const struct event *event)
+{
+    if (event->captured == NULL) {
+        return CUDA_SUCCESS;
     }
-    if (result == CUDA_SUCCESS && event->captured == NULL) {
-        event->stream = stream;
-        event->sequence = stream->submitted;
-        event->clock = clock_copy(&stream->clock);
+    capture_spoil(event->captured);
+    return CUDA_CAPTURED_EVENT;
+}
+
+int sim_cuEventQuery(void *event)
+{
+    const struct event *asked = event;
+    const struct stream *stream = asked->record.stream;
+    const int result = refuse_captured(asked);
+
+    if (result == CUDA_SUCCESS && stream != NULL &&
+            stream->done < asked->record.sequence) {
+        return CUDA_NOT_READY;
     }
+    clock_join(&sim.host, &asked->record.clock);
     return result;
 }
 
-int cuEventRecord(void *event, void *stream)
+int sim_cuEventSynchronize(void *event)
 {
-    int result = sim_enter("cuEventRecord", NEEDS_CONTEXT);
-    struct stream *found_stream;
-    struct event *found;
+    const struct event *awaited = event;
+    const int result = refuse_captured(awaited);
 
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
+    if (result != CUDA_SUCCESS || awaited->record.stream == NULL) {
+        return result;
     }
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found_stream);
-    }
-    return sim_leave(
-            result == CUDA_SUCCESS ? event_record(found, found_stream) : result);
-}
-
-static int event_error(const struct event *event)
-{
-    if (event->captured != NULL) {
-        capture_spoil(event->captured);
-        return CUDA_CAPTURED_EVENT;
-    }
-    return event->context->error;
-}
-
-int cuEventQuery(void *event)
-{
-    int result = sim_enter("cuEventQuery", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
-    struct event *found;
-
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = event_error(found);
-    }
-    if (result == CUDA_SUCCESS && found->stream != NULL &&
-            found->stream->done < found->sequence) {
-        result = CUDA_NOT_READY;
-    }
-    if (result == CUDA_SUCCESS) {
-        clock_join(&sim.host, &found->clock);
-    }
-    return sim_leave(result);
-}
-
-/* The event may be recorded again, or destroyed, while this waits. */
-static int event_synchronize(const struct event *event)
-{
-    struct stream *stream = event->stream;
-    struct clock seen = clock_copy(&event->clock);
-
-    stream_wait(stream, event->sequence);
-    clock_join(&sim.host, &seen);
-    clock_fini(&seen);
-    return stream_is_dead(stream) ? CUDA_CONTEXT_IS_DESTROYED : stream->context->error;
-}
-
-int cuEventSynchronize(void *event)
-{
-    int result = sim_enter("cuEventSynchronize", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
-    struct event *found;
-
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = event_error(found);
-    }
-    if (result == CUDA_SUCCESS && found->stream != NULL) {
-        result = event_synchronize(found);
-    }
-    return sim_leave(result);
+    place_wait(&awaited->record);
+    return context_check(awaited->context);
 }
 
 /* Times of a simulated GPU mean nothing, so there are none. */
-int cuEventElapsedTime(float *milliseconds, void *start, void *end)
+int sim_cuEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     (void)milliseconds;
     (void)start;
@@ -185,38 +186,18 @@ int cuEventElapsedTime(float *milliseconds, void *start, void *end)
     return CUDA_NOT_SUPPORTED;
 }
 
-static int event_wait(struct stream *stream, const struct event *event)
+int sim_cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
-    struct op *op;
-
-    if (event->captured != NULL) {
-        return capture_follow(stream, event->captured, event->place);
-    }
-    if (stream->capture != NULL && event->stream != NULL) {
-        capture_spoil(stream->capture);
-        return CUDA_STREAM_CAPTURE_ISOLATION;
-    }
-    if (event->stream == NULL) {
-        return CUDA_SUCCESS;
-    }
-    clock_join(&stream->clock, &event->clock);
-    op = op_new("cuStreamWaitEvent", OP_EMPTY);
-    op_depend(op, event->stream, event->sequence);
-    return stream_submit(stream, op);
-}
-
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-    int result = sim_enter("cuStreamWaitEvent", NEEDS_CONTEXT);
-    struct stream *found_stream;
-    struct event *found;
+    struct stream *waiting = stream;
+    const struct event *awaited = event;
 
     (void)flags;
-    if (result == CUDA_SUCCESS) {
-        result = event_find(event, &found);
+    if (awaited->captured != NULL) {
+        return capture_follow(waiting, awaited->captured, awaited->node);
     }
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found_stream);
+    if (waiting->capture != NULL && awaited->record.stream != NULL) {
+        capture_spoil(waiting->capture);
+        return CUDA_STREAM_CAPTURE_ISOLATION;
     }
-    return sim_leave(result == CUDA_SUCCESS ? event_wait(found_stream, found) : result);
+    return place_follow(waiting, &awaited->record);
 }

@@ -45,11 +45,10 @@ struct gpusim_op {
 
 /*
  * Puts an operation behind those already on the stream (NULL or 1: the legacy default
- * stream of the current context, 2: the calling thread's). Ranges outside of live memory
- * are CUDA_ERROR_INVALID_VALUE; on failure nothing is kept and `dispose` is not called.
- * The body may block as long as it likes (it waits for other ranks), must not call CUDA,
- * and reaches device memory through the functions below. The ranges are checked for races
- * when the operation starts.
+ * stream of the current context, 2: the calling thread's). On failure nothing is kept and
+ * `dispose` is not called. The body may block as long as it likes (it waits for other
+ * ranks), must not call CUDA, and reaches device memory through the functions below. The
+ * ranges are checked when the operation starts: live memory of the device, and no race.
  */
 GPUSIM_API int gpusim_enqueue(void *stream, const struct gpusim_op *op);
 /* True while a stream is being captured: what is put on it runs when the graph is launched. */
@@ -88,11 +87,11 @@ GPUSIM_API const char *gpusim_device_pci(int device);
 /* Makes `result` the sticky error of the device's contexts, as a failing kernel does. */
 GPUSIM_API void gpusim_fail_device(int device, int result);
 
-/* Options: the environment's value, or the one given. A bad number ends the process. */
+/* Options: the environment's value, or the one given. */
 GPUSIM_API const char *gpusim_option_text(const char *name, const char *otherwise);
 GPUSIM_API long gpusim_option(const char *name, long otherwise);
 
-/* A number that depends on GPUSIM_SEED and its arguments alone. */
+/* A number that depends on its arguments alone. */
 GPUSIM_API uint64_t gpusim_seeded(uint64_t first, uint64_t second);
 
 /*

@@ -9,22 +9,18 @@
 
 enum {
     KERNELS_MAX = 256,
-    SM_THREADS = 2048, /* that a multiprocessor holds */
-    PARAMETER_BYTES_MAX = 32764
+    SM_THREADS = 2048 /* that a multiprocessor holds */
 };
 
 /* A module of one context, or a library (context NULL). */
 struct module {
-    struct module *next;
-    void *handle;
-    struct context *context;
-    struct function *functions;
+    struct object object;
+    const struct context *context;
 };
 
 /* What CUfunction and CUkernel stand for. */
 struct function {
-    struct function *next; /* of the module */
-    void *handle;
+    struct object object;
     const struct gpusim_kernel *kernel;
     const struct module *module;
 };
@@ -34,11 +30,11 @@ struct launch {
     _Alignas(16) char parameter[];
 };
 
+/* Those of other programs than the product. */
 static struct {
     const struct gpusim_kernel *kernels[KERNELS_MAX];
-    size_t kernel_count;
-    struct module *modules;
-} known;
+    size_t count;
+} registered;
 
 static const struct gpusim_kernel *kernel_find(const char *name)
 {
@@ -50,9 +46,9 @@ static const struct gpusim_kernel *kernel_find(const char *name)
             return &product[i];
         }
     }
-    for (size_t i = 0; i < known.kernel_count; i++) {
-        if (strcmp(known.kernels[i]->name, name) == 0) {
-            return known.kernels[i];
+    for (size_t i = 0; i < registered.count; i++) {
+        if (strcmp(registered.kernels[i]->name, name) == 0) {
+            return registered.kernels[i];
         }
     }
     return NULL;
@@ -61,148 +57,40 @@ static const struct gpusim_kernel *kernel_find(const char *name)
 void gpusim_kernel_register(const struct gpusim_kernel *kernel)
 {
     pthread_mutex_lock(&sim.lock);
-    if (known.kernel_count == KERNELS_MAX) {
-        gpusim_report("more than %d kernels are registered", KERNELS_MAX);
-    } else {
-        known.kernels[known.kernel_count++] = kernel;
-    }
+    registered.kernels[registered.count++] = kernel;
     pthread_mutex_unlock(&sim.lock);
 }
 
 /* ---- modules ---- */
 
 /* Loading code may wait for all that runs, as the driver may: a trap for whom it surprises. */
-static void module_settle(void)
+static void load_code(void)
 {
-    if (context_current() != NULL && context_current()->alive) {
+    if (context_check(context_current()) == CUDA_SUCCESS) {
         context_wait(context_current());
     }
 }
 
-static void module_new(void **handle, struct context *context)
+static int load(void **handle, const struct context *context)
 {
-    struct module *module;
+    struct module *module = object_new(MODULE, sizeof *module);
 
-    module_settle();
-    module = calloc(1, sizeof *module);
+    load_code();
     module->context = context;
-    module->next = known.modules;
-    known.modules = module;
-    module->handle = handle_new(HANDLE_MODULE, module);
-    *handle = module->handle;
-}
-
-static void module_end(struct module *module)
-{
-    struct module **link = &known.modules;
-
-    while (*link != module) {
-        link = &(*link)->next;
-    }
-    *link = module->next;
-    while (module->functions != NULL) {
-        struct function *function = module->functions;
-
-        module->functions = function->next;
-        handle_drop(HANDLE_KERNEL, function->handle);
-        free(function);
-    }
-    handle_drop(HANDLE_MODULE, module->handle);
-    free(module);
-}
-
-void modules_end(struct context *context)
-{
-    struct module *module = known.modules;
-
-    while (module != NULL) {
-        struct module *next = module->next;
-
-        if (module->context == context) {
-            module_end(module);
-        }
-        module = next;
-    }
-}
-
-static int function_get(void **handle, struct module *module, const char *name)
-{
-    const struct gpusim_kernel *kernel = kernel_find(name);
-    struct function *function = module->functions;
-
-    if (kernel == NULL) {
-        return CUDA_NOT_FOUND;
-    }
-    while (function != NULL && function->kernel != kernel) {
-        function = function->next;
-    }
-    if (function == NULL) {
-        module_settle();
-        function = calloc(1, sizeof *function);
-        function->kernel = kernel;
-        function->module = module;
-        function->next = module->functions;
-        module->functions = function;
-        function->handle = handle_new(HANDLE_KERNEL, function);
-    }
-    *handle = function->handle;
+    *handle = module;
     return CUDA_SUCCESS;
 }
 
-static int function_call(
-        const char *call, unsigned needs, void **handle, void *module, const char *name)
+int sim_cuModuleLoadData(void **module, const void *image)
 {
-    int result = sim_enter(call, needs | NEEDS_NO_CAPTURE);
-    struct module *found = handle_find(HANDLE_MODULE, module);
-
-    if (result == CUDA_SUCCESS && found == NULL) {
-        result = CUDA_INVALID_HANDLE;
-    }
-    return sim_leave(
-            result == CUDA_SUCCESS ? function_get(handle, found, name) : result);
-}
-
-static int unload_call(const char *call, void *module)
-{
-    int result = sim_enter(call, NEEDS_INIT);
-    struct module *found = handle_find(HANDLE_MODULE, module);
-
-    if (result == CUDA_SUCCESS && found == NULL) {
-        result = CUDA_INVALID_HANDLE;
-    }
-    if (result == CUDA_SUCCESS) {
-        module_end(found);
-    }
-    return sim_leave(result);
-}
-
-int cuModuleLoadData(void **module, const void *image)
-{
-    int result = sim_enter("cuModuleLoadData", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
-
     (void)image;
-    if (result == CUDA_SUCCESS) {
-        module_new(module, context_current());
-    }
-    return sim_leave(result);
+    return load(module, context_current());
 }
 
-int cuModuleUnload(void *module)
-{
-    return unload_call("cuModuleUnload", module);
-}
-
-int cuModuleGetFunction(void **function, void *module, const char *name)
-{
-    return function_call("cuModuleGetFunction", NEEDS_CONTEXT, function, module, name);
-}
-
-int cuLibraryLoadData(void **library, const void *image, void *jit_options,
+int sim_cuLibraryLoadData(void **library, const void *image, void *jit_options,
         void **jit_values, unsigned jit_count, void *library_options,
         void **library_values, unsigned library_count)
 {
-    int result = sim_enter("cuLibraryLoadData", NEEDS_INIT | NEEDS_NO_CAPTURE);
-
     (void)image;
     (void)jit_options;
     (void)jit_values;
@@ -210,61 +98,65 @@ int cuLibraryLoadData(void **library, const void *image, void *jit_options,
     (void)library_options;
     (void)library_values;
     (void)library_count;
-    if (result == CUDA_SUCCESS) {
-        module_new(library, NULL);
-    }
-    return sim_leave(result);
+    return load(library, NULL);
 }
 
-int cuLibraryUnload(void *library)
+int sim_cuModuleUnload(void *module)
 {
-    return unload_call("cuLibraryUnload", library);
+    object_drop(module);
+    return CUDA_SUCCESS;
 }
 
-int cuLibraryGetKernel(void **kernel, void *library, const char *name)
+int sim_cuLibraryUnload(void *library)
 {
-    return function_call("cuLibraryGetKernel", NEEDS_INIT, kernel, library, name);
+    return sim_cuModuleUnload(library);
 }
 
-int cuKernelGetFunction(void **function, void *kernel)
+int sim_cuModuleGetFunction(void **function, void *module, const char *name)
 {
-    int result = sim_enter("cuKernelGetFunction", NEEDS_CONTEXT);
+    const struct gpusim_kernel *kernel = kernel_find(name);
+    struct function *made;
 
-    if (result == CUDA_SUCCESS && handle_find(HANDLE_KERNEL, kernel) == NULL) {
-        result = CUDA_INVALID_HANDLE;
+    if (kernel == NULL) {
+        return CUDA_NOT_FOUND;
     }
-    if (result == CUDA_SUCCESS) {
-        *function = kernel;
-    }
-    return sim_leave(result);
+    load_code();
+    made = object_new(KERNEL, sizeof *made);
+    made->kernel = kernel;
+    made->module = module;
+    *function = made;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+    return sim_cuModuleGetFunction(kernel, library, name);
 }
 
 /* ---- functions ---- */
 
-static int function_enter(const char *call, void *handle, struct function **function)
+int function_find(const void *function)
 {
-    int result = sim_enter(call, NEEDS_CONTEXT);
+    const struct function *found = function;
+    const int result = object_find(KERNEL, function);
 
-    *function = handle_find(HANDLE_KERNEL, handle);
-    if (result == CUDA_SUCCESS && *function == NULL) {
-        result = CUDA_INVALID_HANDLE;
-    }
-    return result;
+    return result == CUDA_SUCCESS ? object_find(MODULE, found->module) : result;
 }
 
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(
+int sim_cuKernelGetFunction(void **function, void *kernel)
+{
+    *function = kernel;
+    return CUDA_SUCCESS;
+}
+
+int sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(
         int *blocks, void *function, int threads, size_t shared_bytes)
 {
-    struct function *found;
-    int result = function_enter(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor", function, &found);
+    const unsigned max_threads = ((struct function *)function)->kernel->max_threads;
 
     (void)shared_bytes;
-    if (result == CUDA_SUCCESS) {
-        *blocks = (unsigned)threads <= found->kernel->max_threads ? SM_THREADS / threads
-                                                                  : 0;
-    }
-    return sim_leave(result);
+    *blocks = (unsigned)threads <= max_threads ? SM_THREADS / threads : 0;
+    return CUDA_SUCCESS;
 }
 
 /* ---- launches ---- */
@@ -273,15 +165,20 @@ static int launch_body(void *argument)
 {
     const struct launch *launch = argument;
 
+    memory_open();
     launch->launch.kernel->body(&launch->launch);
+    memory_close();
     return CUDA_SUCCESS;
 }
 
+/* The table of a kernel lies in device memory. */
 static void launch_ranges(void *argument, struct gpusim_accesses *accesses)
 {
     const struct launch *launch = argument;
 
+    gpusim_memory_lock();
     launch->launch.kernel->ranges(&launch->launch, accesses);
+    gpusim_memory_unlock();
 }
 
 static int launch_submit(const struct function *function, struct stream *stream,
@@ -292,8 +189,7 @@ static int launch_submit(const struct function *function, struct stream *stream,
     struct op *op;
 
     if (blocks == 0 || blocks > INT32_MAX || threads == 0 ||
-            threads > kernel->max_threads ||
-            kernel->parameter_bytes > PARAMETER_BYTES_MAX) {
+            threads > kernel->max_threads) {
         return CUDA_INVALID_VALUE;
     }
     if (function->module->context != NULL &&
@@ -304,33 +200,18 @@ static int launch_submit(const struct function *function, struct stream *stream,
     launch->launch =
             (struct gpusim_launch){ kernel, blocks, threads, launch->parameter };
     memcpy(launch->parameter, parameter, kernel->parameter_bytes);
-    op = op_new(kernel->name, OP_KERNEL);
-    op->argument = launch;
-    op->body = launch_body;
+    op = op_new(kernel->name, launch_body, launch, free);
     op->ranges = launch_ranges;
-    op->dispose = free;
     return stream_submit(stream, op);
 }
 
-int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-        void *stream, void **parameters, void **extra)
+int sim_cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
+        unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+        unsigned shared, void *stream, void **parameters, void **extra)
 {
-    struct stream *found_stream;
-    struct function *found;
-    int result = function_enter("cuLaunchKernel", function, &found);
-
     (void)extra;
-    if (result == CUDA_SUCCESS &&
-            (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 ||
-                    shared != 0)) {
-        result = CUDA_NOT_SUPPORTED;
+    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared != 0) {
+        return CUDA_NOT_SUPPORTED;
     }
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found_stream);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = launch_submit(found, found_stream, grid_x, block_x, parameters[0]);
-    }
-    return sim_leave(result);
+    return launch_submit(function, stream, grid_x, block_x, parameters[0]);
 }

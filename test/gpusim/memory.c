@@ -1,7 +1,10 @@
 /*
- * Allocations. Fresh memory is filled with 0xCB; the pages of freed memory go back to the system,
- * and its addresses are not used again. A guard of at least 512 bytes of 0xFD lies behind each
- * allocation and is looked at when it is freed.
+ * Memory. Addresses are not used twice. With GPUSIM_PROTECT the product sees device memory through a
+ * mapping without any rights, except while a kernel's body runs; the simulator has another
+ * mapping of the same bytes.
+ *
+ * Fresh memory is filled with 0xCB; the pages of freed memory go back to the system. A guard of at
+ * least 512 bytes of 0xFD lies behind each allocation and is looked at when it is freed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,241 +19,363 @@ enum {
     BYTE_GUARD = 0xFD
 };
 
-/* Index of the first allocation that starts behind the address. */
-static size_t arena_behind(const struct arena *arena, uint64_t address)
+/* Addresses of each kind: device memory, and behind it the host's. */
+static const size_t arena_bytes = (size_t)256 << 30;
+
+static struct {
+    pthread_mutex_t
+            lock; /* of the bytes themselves; the innermost but that of reports */
+    uint64_t base; /* for the product                            */
+    char *alias; /* the same bytes, for the simulator          */
+    atomic_size_t used[2]; /* addresses ever; read without the lock, too */
+    size_t page;
+    bool protects;
+} memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool is_ours(uint64_t address)
 {
-    size_t low = 0, high = arena->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (arena->allocations[middle]->start <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return address - memory.base < 2 * arena_bytes && memory.base != 0;
 }
 
-struct allocation *memory_find(uint64_t address, struct arena **arena)
+int memory_init(void)
 {
-    struct arena *found = arena_of(address);
-    size_t behind;
+    const int rights = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_NORESERVE;
+    int file = memfd_create("gpusim", MFD_CLOEXEC);
+    char *base;
 
-    if (found == NULL) {
-        return NULL;
+    if (file < 0 || ftruncate(file, (off_t)(2 * arena_bytes)) != 0) {
+        return CUDA_OPERATING_SYSTEM;
     }
-    behind = arena_behind(found, address);
-    if (behind == 0) {
-        return NULL;
+    memory.page = (size_t)sysconf(_SC_PAGESIZE);
+    memory.protects = gpusim_option("GPUSIM_PROTECT", 0) != 0;
+    memory.alias = mmap(NULL, 2 * arena_bytes, rights, flags, file, 0);
+    base = memory.alias;
+    if (memory.protects) {
+        base = mmap(NULL, 2 * arena_bytes, PROT_NONE, flags, file, 0);
+        (void)mprotect(base + arena_bytes, arena_bytes, rights);
     }
-    if (arena != NULL) {
-        *arena = found;
-    }
-    return found->allocations[behind - 1];
+    memory.base = (uint64_t)(uintptr_t)base;
+    (void)close(file);
+    return memory.alias != MAP_FAILED && base != MAP_FAILED ? CUDA_SUCCESS
+                                                            : CUDA_OPERATING_SYSTEM;
 }
 
-/* The live allocation that holds the address. */
-struct allocation *memory_live_find(uint64_t address, struct arena **arena)
+/* ---- bytes ---- */
+
+static void protect(int rights)
 {
-    struct allocation *found = memory_find(address, arena);
+    if (memory.protects && memory.used[0] > 0) {
+        (void)mprotect((void *)(uintptr_t)memory.base, memory.used[0], rights);
+    }
+}
+
+void memory_open(void)
+{
+    pthread_mutex_lock(&memory.lock);
+    protect(PROT_READ | PROT_WRITE);
+}
+
+void memory_close(void)
+{
+    protect(PROT_NONE);
+    pthread_mutex_unlock(&memory.lock);
+}
+
+void gpusim_memory_lock(void)
+{
+    pthread_mutex_lock(&memory.lock);
+}
+
+void gpusim_memory_unlock(void)
+{
+    pthread_mutex_unlock(&memory.lock);
+}
+
+void *gpusim_at(uint64_t address)
+{
+    return is_ours(address) ? (void *)(memory.alias + (address - memory.base))
+                            : (void *)(uintptr_t)address;
+}
+
+void gpusim_copy_out(void *to, uint64_t from, size_t bytes)
+{
+    gpusim_memory_lock();
+    memcpy(to, gpusim_at(from), bytes);
+    gpusim_memory_unlock();
+}
+
+void gpusim_copy_in(uint64_t to, const void *from, size_t bytes)
+{
+    gpusim_memory_lock();
+    memcpy(gpusim_at(to), from, bytes);
+    gpusim_memory_unlock();
+}
+
+/* ---- allocations ---- */
+
+/* What is found comes first: it is asked for again. */
+struct allocation *memory_find(uint64_t address)
+{
+    struct allocation **link = &sim.allocations;
+    struct allocation *found;
+
+    if (!is_ours(address)) {
+        return NULL;
+    }
+    while (*link != NULL && address - (*link)->start >= (*link)->span_bytes) {
+        link = &(*link)->next;
+    }
+    found = *link;
+    if (found != NULL) {
+        *link = found->next;
+        found->next = sim.allocations;
+        sim.allocations = found;
+    }
+    return found;
+}
+
+/* The whole pages go back to the system; its neighbours may have the others. */
+static void drop_pages(const struct allocation *allocation)
+{
+    char *start = gpusim_at(allocation->start);
+    const size_t skipped = -(uintptr_t)start & (memory.page - 1);
+
+    if (allocation->span_bytes >= skipped + memory.page) {
+        (void)madvise(start + skipped,
+                (allocation->span_bytes - skipped) & ~(memory.page - 1), MADV_REMOVE);
+    }
+}
+
+struct allocation *memory_find_live(uint64_t address)
+{
+    struct allocation *found = memory_find(address);
 
     return found != NULL && found->is_live && address - found->start < found->bytes
             ? found
             : NULL;
 }
 
-int memory_check(const char *what, uint64_t address, size_t bytes)
+struct allocation *memory_check(const char *what, uint64_t address, size_t bytes)
 {
-    struct allocation *found = memory_find(address, NULL);
-    uint64_t offset = found == NULL ? 0 : address - found->start;
+    struct allocation *found = memory_find(address);
+    const uint64_t offset = found == NULL ? 0 : address - found->start;
+    const char *wrong = NULL;
 
-    if (found == NULL || offset >= found->span_bytes) {
-        return CUDA_INVALID_VALUE;
-    }
-    if (!found->is_live) {
-        gpusim_report(
-                "%s uses freed memory: %zu bytes at offset %llu of an allocation of "
-                "%zu bytes",
-                what, bytes, (unsigned long long)offset, found->bytes);
-        return CUDA_INVALID_VALUE;
-    }
-    if (offset > found->bytes || bytes > found->bytes - offset) {
-        gpusim_report(
-                "%s overruns its memory: %zu bytes at offset %llu of an allocation of "
-                "%zu bytes",
-                what, bytes, (unsigned long long)offset, found->bytes);
-        return CUDA_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
-}
-
-static void fill_fresh(const struct arena *arena, const struct allocation *allocation)
-{
-    char *at = arena->alias + (allocation->start - arena->base);
-
-    gpusim_memory_lock();
-    memset(at, BYTE_FRESH, allocation->bytes);
-    memset(at + allocation->bytes, BYTE_GUARD,
-            allocation->span_bytes - allocation->bytes);
-    gpusim_memory_unlock();
-}
-
-static struct allocation *arena_extend(struct arena *arena, size_t span_bytes)
-{
-    struct allocation *allocation;
-
-    if (span_bytes > arena->reserved - arena->next) {
+    if (found == NULL) {
+        gpusim_report("%s touches %zu bytes that are no GPU's", what, bytes);
         return NULL;
     }
-    if (arena->count == arena->capacity) {
-        arena->capacity = 2 * arena->capacity + 64;
-        arena->allocations = realloc(
-                arena->allocations, arena->capacity * sizeof *arena->allocations);
+    if (!found->is_live) {
+        wrong = "uses freed";
+    } else if (offset > found->bytes || bytes > found->bytes - offset) {
+        wrong = "overruns its";
     }
-    allocation = calloc(1, sizeof *allocation);
-    allocation->start = arena->base + arena->next;
-    allocation->span_bytes = span_bytes;
-    arena->next += span_bytes;
-    arena->allocations[arena->count++] = allocation;
-    return allocation;
+    if (wrong != NULL) {
+        gpusim_report(
+                "%s %s memory: %zu bytes at offset %llu of an allocation of %zu bytes",
+                what, wrong, bytes, (unsigned long long)offset, found->bytes);
+    }
+    return wrong == NULL ? found : NULL;
 }
 
-int memory_allocate(enum arena_kind kind, size_t bytes, struct allocation **out)
+static int allocate(enum memory_kind kind, size_t bytes, uint64_t *pointer)
 {
     struct context *context = context_current();
-    struct device *device = context->device;
-    struct arena *arena = arena_find(kind, device->ordinal);
+    struct device *device = &sim.devices[context->device];
+    const size_t span_bytes = (bytes + 2 * ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    const int arena = kind == MEMORY_DEVICE ? 0 : 1;
     struct allocation *allocation;
-    size_t span_bytes;
+    char *at;
 
     if (bytes == 0) {
         return CUDA_INVALID_VALUE;
     }
-    if (bytes > arena->reserved / 2 ||
-            (kind != ARENA_PINNED &&
-                    (bytes > device->total_bytes - device->used_bytes ||
-                            device->used_bytes + bytes > device->limit_bytes))) {
+    if (bytes > device_bytes || memory.used[arena] + span_bytes > arena_bytes ||
+            (kind != MEMORY_PINNED &&
+                    device->used_bytes + bytes > device->limit_bytes)) {
         return CUDA_OUT_OF_MEMORY;
     }
-    span_bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT;
-    allocation = arena_extend(arena, span_bytes);
-    if (allocation == NULL) {
-        return CUDA_OUT_OF_MEMORY;
-    }
-    allocation->bytes = bytes;
-    allocation->owner = context;
-    allocation->is_live = true;
-    fill_fresh(arena, allocation);
-    device->used_bytes += kind == ARENA_PINNED ? 0 : bytes;
-    *out = allocation;
+    allocation = calloc(1, sizeof *allocation);
+    *allocation = (struct allocation){ .next = sim.allocations,
+        .start = memory.base + (size_t)arena * arena_bytes + memory.used[arena],
+        .bytes = bytes,
+        .span_bytes = span_bytes,
+        .owner = context,
+        .kind = kind,
+        .is_live = true };
+    sim.allocations = allocation;
+    memory.used[arena] += span_bytes;
+    device->used_bytes += kind == MEMORY_PINNED ? 0 : bytes;
+    at = gpusim_at(allocation->start);
+    gpusim_memory_lock();
+    memset(at, BYTE_FRESH, bytes);
+    memset(at + bytes, BYTE_GUARD, span_bytes - bytes);
+    gpusim_memory_unlock();
+    *pointer = allocation->start;
     return CUDA_SUCCESS;
 }
 
-static void guard_check(const struct arena *arena, const struct allocation *allocation)
+static void guard_check(const struct allocation *allocation)
 {
-    const char *at = arena->alias + (allocation->start - arena->base);
+    const unsigned char *at = gpusim_at(allocation->start);
+    size_t i = allocation->bytes;
 
     gpusim_memory_lock();
-    for (size_t i = allocation->bytes; i < allocation->span_bytes; i++) {
-        if ((unsigned char)at[i] != BYTE_GUARD) {
-            gpusim_report(
-                    "something wrote %zu bytes behind the end of an allocation of "
-                    "%zu bytes",
-                    i - allocation->bytes, allocation->bytes);
-            break;
-        }
+    while (i < allocation->span_bytes && at[i] == BYTE_GUARD) {
+        i++;
     }
     gpusim_memory_unlock();
-}
-
-/* The whole pages of a freed allocation go back to the system. */
-static void drop_pages(const struct arena *arena, const struct allocation *allocation)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t start = allocation->start - arena->base;
-    const size_t from = (start + page - 1) & ~(page - 1);
-    const size_t to = (start + allocation->span_bytes) & ~(page - 1);
-
-    if (to > from) {
-        (void)madvise(arena->alias + from, to - from, MADV_REMOVE);
+    if (i < allocation->span_bytes) {
+        gpusim_report("something wrote %zu bytes behind the end of an allocation of "
+                      "%zu bytes",
+                i - allocation->bytes, allocation->bytes);
     }
 }
 
-static void release(const struct arena *arena, struct allocation *allocation)
+static void release(struct allocation *allocation)
 {
-    guard_check(arena, allocation);
+    guard_check(allocation);
     shadow_fini(&allocation->shadow);
-    drop_pages(arena, allocation);
+    drop_pages(allocation);
     allocation->is_live = false;
-    if (arena->kind != ARENA_PINNED) {
-        allocation->owner->device->used_bytes -= allocation->bytes;
+    if (allocation->kind != MEMORY_PINNED) {
+        sim.devices[allocation->owner->device].used_bytes -= allocation->bytes;
     }
 }
 
-void memory_end(struct context *context)
+void memory_end(const struct context *context)
 {
-    struct arena *arena;
-
-    for (size_t i = 0; (arena = arena_at(i)) != NULL; i++) {
-        for (size_t j = 0; j < arena->count; j++) {
-            struct allocation *allocation = arena->allocations[j];
-
-            if (allocation->owner == context && allocation->is_live) {
-                release(arena, allocation);
-            }
+    for (struct allocation *a = sim.allocations; a != NULL; a = a->next) {
+        if (a->owner == context && a->is_live) {
+            release(a);
         }
     }
-}
-
-size_t memory_live(enum arena_kind kind, size_t *bytes)
-{
-    size_t count = 0;
-
-    const struct arena *arena;
-
-    for (size_t i = 0; (arena = arena_at(i)) != NULL; i++) {
-        for (size_t j = 0; arena->kind == kind && j < arena->count; j++) {
-            if (arena->allocations[j]->is_live) {
-                *bytes += arena->allocations[j]->bytes;
-                count++;
-            }
-        }
-    }
-    return count;
 }
 
 /*
  * Freeing waits for all work of the context, as the driver may. That is no promise of the
  * driver's, so the checker treats the free as a write by the host at the time of the call.
  */
-int memory_free(const char *function, uint64_t pointer, bool pinned)
+static int free_memory(const char *function, uint64_t pointer, bool pinned)
 {
-    struct arena *arena = NULL;
-    struct allocation *allocation = memory_find(pointer, &arena);
-    struct gpusim_range range;
+    struct allocation *allocation = memory_find(pointer);
     struct clock clock;
 
-    if (pointer == 0 && !pinned) {
-        return CUDA_SUCCESS;
-    }
     if (allocation == NULL || allocation->start != pointer ||
-            (arena->kind == ARENA_PINNED) != pinned) {
+            (allocation->kind == MEMORY_PINNED) != pinned) {
         return CUDA_INVALID_VALUE;
     }
     if (!allocation->is_live) {
         gpusim_report("%s of memory that was freed before", function);
         return CUDA_INVALID_VALUE;
     }
-    range = (struct gpusim_range){ .start = allocation->start,
-        .bytes = allocation->bytes };
     clock = clock_copy(&sim.host);
     context_wait(allocation->owner);
-    access_by_host(function, &clock, &range, true);
+    access_by_host(function, &clock, allocation,
+            &(struct gpusim_range){ .start = pointer, .bytes = allocation->bytes },
+            true);
     clock_fini(&clock);
     if (allocation->is_live) {
-        release(arena, allocation);
+        release(allocation);
     }
     return CUDA_SUCCESS;
+}
+
+/* ---- the driver's calls ---- */
+
+int sim_cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
+{
+    return allocate(MEMORY_DEVICE, bytes, pointer);
+}
+
+int sim_cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return allocate(MEMORY_MANAGED, bytes, pointer);
+}
+
+int sim_cuMemFree_v2(uint64_t pointer)
+{
+    return free_memory("cuMemFree", pointer, false);
+}
+
+int sim_cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    uint64_t address = 0;
+    int result = allocate(MEMORY_PINNED, bytes, &address);
+
+    (void)flags;
+    *pointer = (void *)(uintptr_t)address;
+    return result;
+}
+
+int sim_cuMemFreeHost(void *pointer)
+{
+    return free_memory("cuMemFreeHost", (uint64_t)(uintptr_t)pointer, true);
+}
+
+/* CU_POINTER_ATTRIBUTE_ values. */
+enum pointer_attribute {
+    POINTER_CONTEXT = 1,
+    POINTER_MEMORY_TYPE = 2,
+    POINTER_IS_MANAGED = 8,
+    POINTER_ORDINAL = 9,
+    POINTER_START = 11,
+    POINTER_SIZE = 12
+};
+
+enum memory_type {
+    TYPE_HOST = 1,
+    TYPE_DEVICE = 2
+};
+
+static void give_attribute(
+        void *value, enum pointer_attribute attribute, const struct allocation *of)
+{
+    switch (attribute) {
+    case POINTER_CONTEXT:
+        *(void **)value = of->kind == MEMORY_MANAGED ? NULL : of->owner->handle;
+        break;
+    case POINTER_MEMORY_TYPE:
+        *(unsigned *)value = of->kind == MEMORY_PINNED ? TYPE_HOST : TYPE_DEVICE;
+        break;
+    case POINTER_START:
+        *(uint64_t *)value = of->start;
+        break;
+    case POINTER_IS_MANAGED:
+        *(unsigned *)value = of->kind == MEMORY_MANAGED;
+        break;
+    case POINTER_ORDINAL:
+        *(int *)value = of->owner->device;
+        break;
+    case POINTER_SIZE:
+        *(size_t *)value = of->bytes;
+        break;
+    }
+}
+
+/* Of an address that CUDA does not know nothing is written. */
+int sim_cuPointerGetAttributes(
+        unsigned count, int *attributes, void **values, uint64_t pointer)
+{
+    const struct allocation *found = memory_find_live(pointer);
+
+    for (unsigned i = 0; found != NULL && i < count; i++) {
+        give_attribute(values[i], (enum pointer_attribute)attributes[i], found);
+    }
+    return CUDA_SUCCESS;
+}
+
+int sim_gpusim_pointer_device(uint64_t address)
+{
+    const struct allocation *found = memory_find_live(address);
+
+    return found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
+}
+
+bool sim_gpusim_range_is_live(uint64_t address, size_t bytes)
+{
+    const struct allocation *found = memory_find_live(address);
+
+    return found != NULL && bytes <= found->bytes - (address - found->start);
 }

@@ -1,9 +1,9 @@
 /*
  * The inside of the simulated CUDA driver.
  *
- * One lock (`sim.lock`) guards everything here; functions named ..._locked, and all whose
- * comment does not say otherwise, want it held. It is never held while an operation's body
- * runs. Memory is read and written under a second lock (memory_lock), which is a leaf.
+ * One lock (`sim.lock`) guards everything here, and all functions want it held whose comment does
+ * not say otherwise. It is never held while an operation's body runs. Memory is read and written
+ * under a second lock (gpusim_memory_lock()), which is a leaf.
  */
 #ifndef TUTTI_TEST_GPUSIM_STATE_H
 #define TUTTI_TEST_GPUSIM_STATE_H
@@ -14,19 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include "test/gpusim/cuda.h"
 #include "test/gpusim/gpusim_test.h"
 
 enum {
-    DEVICES_MAX = 80,
-    SPAN_READS_MAX = 4
+    DEVICES_MAX = 80
 };
 
-/* ---- clocks.c: vector clocks ---- */
+/* ---- order.c: what happened before what ---- */
 
-/* One component per actor (a stream, or the host). Zeroed: before everything. */
+/* A vector clock: one component per actor (a stream, or the host). Zeroed: before everything. */
 struct clock {
     uint64_t *times; /* owned */
     uint32_t count;
@@ -36,22 +34,12 @@ enum {
     ACTOR_HOST = 0 /* all threads of the process; streams have their serial numbers */
 };
 
-uint64_t clock_time(const struct clock *clock, uint32_t actor);
 void clock_tick(struct clock *clock, uint32_t actor);
 void clock_join(struct clock *into, const struct clock *from);
 struct clock clock_copy(const struct clock *clock);
 void clock_fini(struct clock *clock);
 
-/* ---- shadow.c: who touched which bytes last ---- */
-
-/* An operation, as far as a report needs it. Texts live for ever. */
-struct access {
-    const char *label;
-    const char *who;
-    uint64_t time; /* of the actor */
-    uint32_t actor;
-};
-
+struct allocation;
 struct span;
 struct stream;
 struct op;
@@ -62,199 +50,171 @@ struct shadow {
     struct span *near; /* where the last access was: the next search begins there */
 };
 
-/* An older access that nothing orders before a new one. */
-struct conflict {
-    struct access earlier;
-    bool earlier_wrote;
-    uint64_t start; /* first byte that both touch */
-};
-
-/* Notes an access; true when an earlier one is not ordered before it. */
-bool shadow_touch(struct shadow *shadow, const struct gpusim_range *range, bool writes,
-        const struct access *access, const struct clock *clock,
-        struct conflict *conflict);
 void shadow_fini(struct shadow *shadow);
+/* Notes an access by the host, which knew so much then; reports a race. */
+void access_by_host(const char *label, const struct clock *clock,
+        struct allocation *allocation, const struct gpusim_range *range, bool writes);
+/* All of an operation that starts: 0, or the error that a bad address is. */
+int access_by_op(const struct stream *stream, const struct op *op);
 
-/* ---- handles.c: what the product holds instead of pointers ---- */
+/* ---- entry.c: what the product has handles of ---- */
 
-enum handle_kind {
-    HANDLE_CONTEXT = 1,
-    HANDLE_STREAM,
-    HANDLE_EVENT,
-    HANDLE_MODULE,
-    HANDLE_KERNEL,
-    HANDLE_GRAPH,
-    HANDLE_EXEC,
-    HANDLE_USER_OBJECT,
-    HANDLE_KINDS
+enum object_kind {
+    CONTEXT,
+    STREAM,
+    EVENT,
+    MODULE,
+    KERNEL,
+    GRAPH,
+    EXEC,
+    USER_OBJECT,
+    OBJECT_KINDS
 };
 
-void *handle_new(enum handle_kind kind, void *object);
-/* NULL: never given out, of another kind, or dropped. */
-void *handle_find(enum handle_kind kind, const void *handle);
-void handle_drop(enum handle_kind kind, const void *handle);
-size_t handle_live(enum handle_kind kind);
-
-/* ---- devices.c ---- */
-
-struct device {
-    int ordinal;
-    char name[64];
-    char pci[16];
-    unsigned char uuid[16];
-    struct context *primary;
-    int retained; /* uses of the primary context     */
-    size_t total_bytes; /* memory                          */
-    size_t used_bytes; /* allocated                       */
-    size_t limit_bytes; /* fault: not more than this       */
+/* The first member of each. */
+struct object {
+    struct object *next; /* all, newest first */
+    enum object_kind kind;
+    bool dropped;
 };
 
-int devices_init(void);
-/* sim_enter() of a call that needs no context, and the device. */
-int device_enter(const char *function, int ordinal, struct device **device);
+void *object_new(enum object_kind kind, size_t bytes);
+void object_add(enum object_kind kind, struct object *object);
+/* An error of this kind: never made, of another kind, or dropped. */
+int object_find(enum object_kind kind, const void *handle);
+void object_drop(void *handle);
+size_t object_live(enum object_kind kind);
 
 /* ---- contexts.c ---- */
 
+/* What a handle of a context stands for: a primary context lives again after a reset. */
+struct context_handle {
+    struct object object;
+    struct context *context; /* its newest life; NULL: there was none */
+};
+
+struct device {
+    struct context_handle primary;
+    char pci[16];
+    int retained; /* uses of the primary context     */
+    size_t used_bytes; /* allocated                       */
+    size_t limit_bytes; /* not more than this              */
+};
+
+static const size_t device_bytes = (size_t)8 << 30; /* that each has */
+
+int devices_init(void);
+/* An error when there is no such device. */
+int device_find(int device);
+
+/* One life of a context. */
 struct context {
-    void *handle;
-    struct device *device;
-    struct stream *streams; /* all ever made here, newest first; kept for ever */
+    struct context_handle *handle;
+    int device;
     struct stream *legacy; /* the default stream                              */
-    uint64_t generation; /* grows with each reset: what is older is dead    */
-    struct context *next; /* of sim.contexts */
     uint64_t id; /* cuCtxGetId                                      */
     int error; /* sticky; 0: none                                 */
     bool alive;
 };
 
 struct context *context_current(void);
-struct context *context_new(struct device *device);
-/* Everything of the context goes: memory, streams, modules. */
-void context_end(struct context *context);
+/* 0, or why nothing can be done in it; NULL: it is none. */
+int context_check(const struct context *context);
 void context_fail(struct context *context, int error);
 /* Waits for all work of the context, as freeing memory does. */
-void context_wait(struct context *context);
+void context_wait(const struct context *context);
 
-/* ---- arena.c, memory.c ---- */
+/* ---- memory.c ---- */
 
-enum arena_kind {
-    ARENA_DEVICE,
-    ARENA_PINNED,
-    ARENA_MANAGED
+enum memory_kind {
+    MEMORY_DEVICE,
+    MEMORY_PINNED,
+    MEMORY_MANAGED
 };
 
 struct allocation {
+    struct allocation *next; /* of all */
     uint64_t start;
     size_t bytes; /* as asked for                    */
     size_t span_bytes; /* with the guard behind it        */
     struct context *owner;
     struct shadow shadow;
+    enum memory_kind kind;
     bool is_live;
 };
 
-/* Addresses of one kind. They are not used twice. */
-struct arena {
-    uint64_t base; /* for the product                            */
-    char *alias; /* the same bytes, for the simulator          */
-    size_t reserved; /* bytes                                      */
-    atomic_size_t next; /* first byte never used; read without the lock, too */
-    struct allocation **allocations; /* by address; freed ones as well  */
-    size_t count;
-    size_t capacity;
-    enum arena_kind kind;
-    int device; /* -1: of none                                */
-};
-
-int arenas_init(void);
-/* The arena that an address belongs to; of a kind (and device); by number. Or NULL. */
-struct arena *arena_of(uint64_t address);
-struct arena *arena_find(enum arena_kind kind, int device);
-struct arena *arena_at(size_t index);
-/* In the calling thread's context, which must be there. */
-int memory_allocate(enum arena_kind kind, size_t bytes, struct allocation **out);
-int memory_free(const char *function, uint64_t pointer, bool pinned);
-/* The live allocation that holds the address; NULL: there is none. */
-struct allocation *memory_live_find(uint64_t address, struct arena **arena);
+int memory_init(void);
 /* The allocation that holds the address, also a freed one; NULL: not ours. */
-struct allocation *memory_find(uint64_t address, struct arena **arena);
-/* CUDA_ERROR_INVALID_VALUE, with a report for freed memory, unless all bytes are live. */
-int memory_check(const char *what, uint64_t address, size_t bytes);
-void memory_end(struct context *context);
-size_t memory_live(enum arena_kind kind, size_t *bytes);
+struct allocation *memory_find(uint64_t address);
+/* The live one that holds the address. */
+struct allocation *memory_find_live(uint64_t address);
+/* The one that holds all these bytes; NULL, and a report, if they are not live. */
+struct allocation *memory_check(const char *what, uint64_t address, size_t bytes);
+/* All of the context is freed. */
+void memory_end(const struct context *context);
 /* Without the lock: lets product code (a kernel's body) touch device memory, or not. */
 void memory_open(void);
 void memory_close(void);
 
-/* ---- accesses.c ---- */
-
-/* Notes an access to live memory in its shadow; reports a race and returns true. */
-bool access_touch(const struct access *access, const struct clock *clock,
-        const struct gpusim_range *range, bool writes);
-/* By the host, which knew so much then. */
-void access_by_host(const char *label, const struct clock *clock,
-        const struct gpusim_range *range, bool writes);
-/* All of an operation that starts: 0, or the error that a bad address is. */
-int access_by_op(const struct stream *stream, const struct op *op);
-
 /* ---- streams.c ---- */
 
-struct dependency {
-    struct stream *stream;
-    uint64_t sequence; /* wait until this many operations of it are done */
-};
-
-enum op_kind {
-    OP_PLAIN, /* copies and fills: short, under the memory lock       */
-    OP_KERNEL, /* names its ranges when it starts                      */
-    OP_OUTSIDE, /* of the NCCL half or of the product: under no lock    */
-    OP_EMPTY /* nothing to run: a record, a wait                     */
-};
-
-struct ranges {
-    struct gpusim_range *list; /* owned */
+struct gpusim_accesses {
+    struct touched {
+        struct gpusim_range range;
+        bool writes;
+    } * list; /* owned */
     size_t count, capacity;
 };
 
-struct gpusim_accesses {
-    struct ranges reads, writes;
+/* A place on a stream that others wait for: how far, and what has happened before. */
+struct place {
+    struct stream *stream; /* NULL: there is nothing to wait for */
+    uint64_t sequence; /* so many operations of it are done */
+    struct clock clock;
 };
 
 struct op {
     struct op *next;
     const char *label; /* lives for ever */
-    enum op_kind kind;
-    int (*body)(void *argument);
+    int (*body)(void *argument); /* NULL: nothing to run, as of a record or a wait */
     void (*dispose)(void *argument);
     void *(*again)(void *argument); /* see struct gpusim_op */
+    /* Names what it touches when it starts, without the lock; NULL: `accesses` says all. */
     void (*ranges)(void *argument, struct gpusim_accesses *accesses);
     void *argument;
     struct gpusim_accesses accesses;
-    struct dependency *dependencies; /* owned */
+    struct dependency {
+        struct stream *stream;
+        uint64_t sequence;
+    } * dependencies; /* owned */
     size_t dependency_count;
     struct clock clock; /* what happened before it, itself included */
-    uint64_t sequence; /* 1: the stream's first                    */
 };
 
+struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
+        void (*dispose)(void *argument));
+void op_free(struct op *op);
+void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
+
 struct stream {
-    void *handle;
+    struct object object; /* of one that the product has a handle of */
     char name[40];
     struct context *context;
-    struct stream *next; /* of the context */
-    uint64_t generation; /* of the context when it was made */
+    struct stream *next; /* of sim.streams */
     const void *owner; /* per-thread default stream: whose; else NULL */
     unsigned flags; /* CU_STREAM_NON_BLOCKING */
     int priority;
-    pthread_cond_t work; /* something to start */
-    pthread_cond_t progress; /* an operation ended */
+    pthread_cond_t changed; /* something to start, or an operation ended */
     struct op *head, *tail;
     uint64_t submitted, done;
     struct clock clock;
     uint32_t actor; /* as in the name; seeds the delays */
     struct capture *capture; /* NULL: not captured */
+    struct stream *lane; /* in a capture: of the graph, for its nodes; NULL: any */
+    size_t node; /* and its newest one; 0: there is none */
     int holds;
-    bool has_thread;
     bool running; /* the first operation has started */
-    bool destroyed;
+    bool destroyed; /* it ends when its operations are done */
 };
 
 enum {
@@ -262,31 +222,32 @@ enum {
     STREAM_PER_THREAD = 2 /* the last handle that names a default stream */
 };
 
-struct stream *stream_new(struct context *context, const char *kind);
-/* The stream of a handle, default streams included. */
-int stream_find(const void *handle, struct stream **stream);
-/* sim_enter() of a call that needs a context, and stream_find(). */
-int stream_enter(const char *function, const void *handle, struct stream **stream);
-bool stream_is_dead(const struct stream *stream);
-struct op *op_new(const char *label, enum op_kind kind);
-void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
-void op_free(struct op *op);
+struct stream *stream_new(struct context *context, const char *kind, unsigned flags);
+/* Makes the handle that of the stream, if it stands for a default stream; an error, if any. */
+int stream_find(void **handle);
+/* The stream of a handle, also if its context has failed or ended; NULL: no such stream. */
+struct stream *stream_of(const void *handle);
 /* Takes the operation, also when it fails (then it is disposed of). */
 int stream_submit(struct stream *stream, struct op *op);
-/* The same, without an error for a stream that failed or is dead; NULL: no such stream. */
-struct stream *stream_peek(const void *handle);
+/* Where the stream is now; makes a stream wait for a place of another one. */
+void place_note(struct place *place, struct stream *stream);
+int place_follow(struct stream *stream, const struct place *place);
+/* The host waits for it. */
+void place_wait(const struct place *place);
+void place_fini(struct place *place);
 /* Wakes all that sleep, when a context failed or ended. */
 void streams_wake(void);
-/* Without the lock: waits until no stream goes on by itself, or the time has come. */
-void streams_settle(const struct timespec *until);
 /* Blocks until so many operations are done. */
 void stream_wait(struct stream *stream, uint64_t sequence);
+/* The host waits for all of it. */
+void stream_join(struct stream *stream);
 /* As cuStreamSynchronize. */
 int stream_synchronize(struct stream *stream);
-/* The stream ends when its operations are done; those of a dead context are not run. */
-void stream_end(struct stream *stream);
-/* Runs on the stream's thread; worker.c. */
-void *stream_main(void *argument);
+
+/* ---- events.c, launches.c ---- */
+
+int event_find(const void *event);
+int function_find(const void *function);
 
 /* ---- capture.c ---- */
 
@@ -294,27 +255,15 @@ void *stream_main(void *argument);
 bool capture_forbids(void);
 /* Of a captured stream: the operation becomes a node. As stream_submit(). */
 int capture_add(struct stream *stream, struct op *op);
-/* Of a captured stream: where it is now. */
-size_t capture_place(const struct stream *stream);
-/* The stream waits for a place, and is drawn into the capture if need be. */
-int capture_follow(struct stream *stream, struct capture *capture, size_t place);
+/* The stream waits for a node, and is drawn into the capture if need be. */
+int capture_follow(struct stream *stream, struct capture *capture, size_t node);
 /* 0, or why nothing can be put on the stream; the capture is spoilt. */
 int capture_refuses(struct stream *stream);
 /* 0, or why a captured stream cannot be waited for; the capture is spoilt. */
 int capture_refuses_waiting(struct stream *stream);
 void capture_spoil(struct capture *capture);
 
-/* ---- launches.c ---- */
-
-/* What a context's end takes with it. */
-void modules_end(struct context *context);
-
-/* ---- faults.c ---- */
-
-/* As gpusim_call(), with the lock held. */
-int fault_call(const char *function);
-
-/* ---- entry.c ---- */
+/* ---- entry.c: what all share ---- */
 
 struct sim {
     pthread_mutex_t lock;
@@ -322,10 +271,10 @@ struct sim {
     pid_t pid; /* 0: cuInit() was not called        */
     int device_count;
     struct device devices[DEVICES_MAX];
-    long pageable_copies;
-    struct context *contexts; /* all ever made, newest first */
+    atomic_long pageable_copies;
+    struct allocation *allocations; /* all that there ever were */
+    struct stream *streams; /* all ever made, newest first; kept for ever */
     struct clock host; /* what the host has seen */
-    uint64_t next_id;
     uint32_t stream_serial;
     long delay_us; /* most that an operation is delayed by */
 };
@@ -338,9 +287,16 @@ enum entry_needs {
     NEEDS_NO_CAPTURE = 4 /* refused while somebody captures              */
 };
 
-/* Locks, counts the call, and says why it cannot go on (0: it can). */
-int sim_enter(const char *function, unsigned needs);
-/* Unlocks, and hands the result through. */
-int sim_leave(int result);
+/* What the calls do, when there is all that they need. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
+#define CALL(name, needs, finds, parameters, arguments) int sim_##name parameters;
+#include "test/gpusim/cuda.def"
+#undef CALL
+
+/* What is asked of the simulator, with the lock held. */
+#define QUERY(type, name, parameters, arguments) type sim_##name parameters;
+#include "test/gpusim/queries.def"
+#undef QUERY
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -1,28 +1,26 @@
 /*
- * Streams: queues of operations, each with a thread that is made for the first operation.
+ * Streams: queues of operations, each with a thread, which sleeps on conditions only.
  * An operation starts when the one before it has ended and when what it depends on in other
  * streams has: events, and the order that the default stream makes implicitly. All it may
  * rely on is known when it is submitted, and so is its vector clock.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 #include "test/gpusim/state.h"
 
-enum {
-    STACK_BYTES = 2 << 20
-};
-
 /* ---- operations ---- */
 
-struct op *op_new(const char *label, enum op_kind kind)
+struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
+        void (*dispose)(void *argument))
 {
     struct op *op = calloc(1, sizeof *op);
 
     op->label = label;
-    op->kind = kind;
+    op->body = body;
+    op->argument = argument;
+    op->dispose = dispose;
     return op;
 }
 
@@ -31,8 +29,7 @@ void op_free(struct op *op)
     if (op->dispose != NULL) {
         op->dispose(op->argument);
     }
-    free(op->accesses.reads.list);
-    free(op->accesses.writes.list);
+    free(op->accesses.list);
     clock_fini(&op->clock);
     free(op->dependencies);
     free(op);
@@ -51,80 +48,189 @@ void op_depend(struct op *op, struct stream *stream, uint64_t sequence)
     }
 }
 
-static void ranges_add(struct ranges *ranges, uint64_t start, size_t bytes)
+static void add(struct gpusim_accesses *to, uint64_t start, size_t bytes, bool writes)
 {
     if (bytes == 0) {
         return;
     }
-    if (ranges->count == ranges->capacity) {
-        ranges->capacity = 2 * ranges->capacity + 4;
-        ranges->list = realloc(ranges->list, ranges->capacity * sizeof *ranges->list);
+    if (to->count == to->capacity) {
+        to->capacity = 2 * to->capacity + 4;
+        to->list = realloc(to->list, to->capacity * sizeof *to->list);
     }
-    ranges->list[ranges->count++] =
-            (struct gpusim_range){ .start = start, .bytes = bytes };
+    to->list[to->count++] = (struct touched){ { start, bytes }, writes };
 }
 
 void gpusim_reads(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
 {
-    ranges_add(&accesses->reads, start, bytes);
+    add(accesses, start, bytes, false);
 }
 
 void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
 {
-    ranges_add(&accesses->writes, start, bytes);
+    add(accesses, start, bytes, true);
+}
+
+/* ---- the thread of a stream ---- */
+
+/* A dependency of the first operation that has not ended; NULL: none. */
+static struct stream *stream_waits_for(const struct stream *stream)
+{
+    const struct op *op = stream->head;
+
+    for (size_t i = 0; i < op->dependency_count; i++) {
+        if (op->dependencies[i].stream->done < op->dependencies[i].sequence) {
+            return op->dependencies[i].stream;
+        }
+    }
+    return NULL;
+}
+
+/* What is left of a context that failed or ended is not run. */
+static bool stream_skips(const struct stream *stream)
+{
+    return context_check(stream->context) != CUDA_SUCCESS;
+}
+
+static bool may_start(const struct stream *stream)
+{
+    return stream->head != NULL &&
+            (stream_skips(stream) ||
+                    (stream->holds == 0 && stream_waits_for(stream) == NULL));
+}
+
+/* Sleeps until the first operation may start; false: there will be none. */
+static bool stream_next(struct stream *stream)
+{
+    while (!may_start(stream)) {
+        struct stream *other = stream;
+
+        if (stream->head == NULL && stream->destroyed) {
+            return false;
+        }
+        if (stream->head != NULL && stream->holds == 0) {
+            other = stream_waits_for(stream);
+        }
+        pthread_cond_wait(&other->changed, &sim.lock);
+    }
+    return true;
+}
+
+static void delay(const struct stream *stream, const struct op *op)
+{
+    const struct timespec time = {
+        .tv_nsec = 1000 *
+                (long)(gpusim_seeded(stream->actor, stream->done) %
+                        (uint64_t)(sim.delay_us + 1)),
+    };
+
+    if (op->body != NULL && time.tv_nsec > 0) {
+        (void)nanosleep(&time, NULL);
+    }
+}
+
+/* Runs the operation without the lock; what it returns is a sticky error. */
+static int op_run(struct stream *stream, struct op *op)
+{
+    int result;
+
+    pthread_mutex_unlock(&sim.lock);
+    delay(stream, op);
+    if (op->ranges != NULL) {
+        op->ranges(op->argument, &op->accesses);
+    }
+    pthread_mutex_lock(&sim.lock);
+    if (stream_skips(stream)) {
+        return CUDA_SUCCESS;
+    }
+    result = access_by_op(stream, op);
+    if (result != CUDA_SUCCESS || op->body == NULL) {
+        return result;
+    }
+    pthread_mutex_unlock(&sim.lock);
+    result = op->body(op->argument);
+    pthread_mutex_lock(&sim.lock);
+    return result;
+}
+
+static void *stream_main(void *argument)
+{
+    struct stream *stream = argument;
+
+    pthread_mutex_lock(&sim.lock);
+    while (stream_next(stream)) {
+        struct op *op = stream->head;
+        int result = CUDA_SUCCESS;
+
+        stream->running = true;
+        if (!stream_skips(stream)) {
+            result = op_run(stream, op);
+        }
+        if (result != CUDA_SUCCESS) {
+            context_fail(stream->context, result);
+        }
+        stream->head = op->next;
+        if (stream->head == NULL) {
+            stream->tail = NULL;
+        }
+        pthread_mutex_unlock(&sim.lock);
+        op_free(op);
+        pthread_mutex_lock(&sim.lock);
+        stream->running = false;
+        stream->done++;
+        pthread_cond_broadcast(&stream->changed);
+        pthread_cond_broadcast(&sim.progress);
+    }
+    pthread_mutex_unlock(&sim.lock);
+    return NULL;
 }
 
 /* ---- streams ---- */
 
-struct stream *stream_new(struct context *context, const char *kind)
+struct stream *stream_new(struct context *context, const char *kind, unsigned flags)
 {
     struct stream *stream = calloc(1, sizeof *stream);
+    pthread_t thread;
 
     stream->context = context;
-    stream->generation = context->generation;
+    stream->flags = flags;
     stream->actor = ++sim.stream_serial;
     (void)snprintf(stream->name, sizeof stream->name, "%s %u of device %d", kind,
-            stream->actor, context->device->ordinal);
-    pthread_cond_init(&stream->work, NULL);
-    pthread_cond_init(&stream->progress, NULL);
-    stream->next = context->streams;
-    context->streams = stream;
+            stream->actor, context->device);
+    pthread_cond_init(&stream->changed, NULL);
+    stream->next = sim.streams;
+    sim.streams = stream;
+    if (pthread_create(&thread, NULL, stream_main, stream) != 0) {
+        abort();
+    }
+    pthread_detach(thread);
     return stream;
-}
-
-bool stream_is_dead(const struct stream *stream)
-{
-    return stream->generation != stream->context->generation;
-}
-
-void stream_end(struct stream *stream)
-{
-    stream->destroyed = true;
-    pthread_cond_broadcast(&stream->work);
 }
 
 /* The default stream of the calling thread. */
 static struct stream *thread_stream(struct context *context)
 {
     static _Thread_local char identity;
-    struct stream *stream = context->streams;
+    struct stream *stream = sim.streams;
 
-    while (stream != NULL && (stream->owner != &identity || stream_is_dead(stream))) {
+    while (stream != NULL &&
+            (stream->owner != &identity || stream->context != context)) {
         stream = stream->next;
     }
     if (stream == NULL) {
-        stream = stream_new(context, "thread's stream");
+        stream = stream_new(context, "thread's stream", 0);
         stream->owner = &identity;
     }
     return stream;
 }
 
-struct stream *stream_peek(const void *handle)
+struct stream *stream_of(const void *handle)
 {
     struct context *context = context_current();
 
     if ((uintptr_t)handle > STREAM_PER_THREAD) {
-        return handle_find(HANDLE_STREAM, handle);
+        return object_find(STREAM, handle) == CUDA_SUCCESS
+                ? (struct stream *)(uintptr_t)handle
+                : NULL;
     }
     if (context == NULL || !context->alive) {
         return NULL;
@@ -133,67 +239,23 @@ struct stream *stream_peek(const void *handle)
                                                   : context->legacy;
 }
 
-int stream_find(const void *handle, struct stream **stream)
+int stream_find(void **handle)
 {
-    struct context *context = context_current();
+    struct stream *found = stream_of(*handle);
 
-    if ((uintptr_t)handle > STREAM_PER_THREAD) {
-        *stream = handle_find(HANDLE_STREAM, handle);
-        if (*stream == NULL) {
-            gpusim_report("a stream was used that was destroyed or never made");
-            return CUDA_INVALID_HANDLE;
-        }
-        return stream_is_dead(*stream) ? CUDA_CONTEXT_IS_DESTROYED
-                                       : (*stream)->context->error;
+    if (found == NULL) {
+        return (uintptr_t)*handle > STREAM_PER_THREAD ? CUDA_INVALID_HANDLE
+                                                      : CUDA_INVALID_CONTEXT;
     }
-    if (context == NULL) {
-        return CUDA_INVALID_CONTEXT;
-    }
-    *stream = stream_peek(handle);
-    return *stream == NULL ? CUDA_CONTEXT_IS_DESTROYED : context->error;
-}
-
-int stream_enter(const char *function, const void *handle, struct stream **stream)
-{
-    const int result = sim_enter(function, NEEDS_CONTEXT);
-
-    return result == CUDA_SUCCESS ? stream_find(handle, stream) : result;
+    *handle = found;
+    return context_check(found->context);
 }
 
 void streams_wake(void)
 {
-    for (struct context *c = sim.contexts; c != NULL; c = c->next) {
-        for (struct stream *s = c->streams; s != NULL; s = s->next) {
-            pthread_cond_broadcast(&s->work);
-            pthread_cond_broadcast(&s->progress);
-        }
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        pthread_cond_broadcast(&s->changed);
     }
-}
-
-static int stream_start(struct stream *stream)
-{
-    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
-    pthread_attr_t attributes;
-    sigset_t blocked, previous;
-    pthread_t thread;
-    int result;
-
-    if (stream->has_thread) {
-        return CUDA_SUCCESS;
-    }
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        sigdelset(&blocked, faults[i]);
-    }
-    pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    result = pthread_create(&thread, &attributes, stream_main, stream);
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    stream->has_thread = result == 0;
-    return result == 0 ? CUDA_SUCCESS : CUDA_OPERATING_SYSTEM;
 }
 
 static void follow(struct stream *stream, struct op *op, struct stream *before)
@@ -207,15 +269,18 @@ static void follow_default(struct stream *stream, struct op *op)
 {
     struct context *context = stream->context;
 
-    if (stream == context->legacy) {
-        for (struct stream *s = context->streams; s != NULL; s = s->next) {
-            if (s != stream && !stream_is_dead(s) &&
-                    (s->flags & STREAM_NON_BLOCKING) == 0) {
-                follow(stream, op, s);
-            }
-        }
-    } else if ((stream->flags & STREAM_NON_BLOCKING) == 0) {
+    if ((stream->flags & STREAM_NON_BLOCKING) != 0) {
+        return;
+    }
+    if (stream != context->legacy) {
         follow(stream, op, context->legacy);
+        return;
+    }
+    for (struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s != stream && s->context == context &&
+                (s->flags & STREAM_NON_BLOCKING) == 0) {
+            follow(stream, op, s);
+        }
     }
 }
 
@@ -227,7 +292,6 @@ int stream_submit(struct stream *stream, struct op *op)
         return capture_add(stream, op);
     }
     result = capture_refuses(stream);
-    result = result == CUDA_SUCCESS ? stream_start(stream) : result;
     if (result != CUDA_SUCCESS) {
         op_free(op);
         return result;
@@ -238,85 +302,112 @@ int stream_submit(struct stream *stream, struct op *op)
     op->clock = clock_copy(&stream->clock);
     clock_tick(&sim.host, ACTOR_HOST);
 
-    op->sequence = ++stream->submitted;
+    stream->submitted++;
     if (stream->tail == NULL) {
         stream->head = op;
     } else {
         stream->tail->next = op;
     }
     stream->tail = op;
-    pthread_cond_signal(&stream->work);
+    pthread_cond_broadcast(&stream->changed);
     return CUDA_SUCCESS;
 }
 
 void stream_wait(struct stream *stream, uint64_t sequence)
 {
     while (stream->done < sequence) {
-        pthread_cond_wait(&stream->progress, &sim.lock);
+        pthread_cond_wait(&stream->changed, &sim.lock);
     }
 }
 
-static int copy_ranges(struct ranges *copies, const char *label,
-        const struct gpusim_range *ranges, size_t count)
-{
-    int result = CUDA_SUCCESS;
+/* ---- places ---- */
 
-    for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
-        result = memory_check(label, ranges[i].start, ranges[i].bytes);
-        ranges_add(copies, ranges[i].start, ranges[i].bytes);
+void place_note(struct place *place, struct stream *stream)
+{
+    place_fini(place);
+    place->stream = stream;
+    place->sequence = stream->submitted;
+    place->clock = clock_copy(&stream->clock);
+}
+
+int place_follow(struct stream *stream, const struct place *place)
+{
+    struct op *op;
+
+    if (place->stream == NULL) {
+        return CUDA_SUCCESS;
+    }
+    clock_join(&stream->clock, &place->clock);
+    op = op_new("cuStreamWaitEvent", NULL, NULL, NULL);
+    op_depend(op, place->stream, place->sequence);
+    return stream_submit(stream, op);
+}
+
+/* An event may be recorded again, or destroyed, while this waits. */
+void place_wait(const struct place *place)
+{
+    struct clock seen = clock_copy(&place->clock);
+
+    stream_wait(place->stream, place->sequence);
+    clock_join(&sim.host, &seen);
+    clock_fini(&seen);
+}
+
+void place_fini(struct place *place)
+{
+    clock_fini(&place->clock);
+    place->stream = NULL;
+}
+
+/* ---- operations of the NCCL half ---- */
+
+/* The ranges are looked at when it starts. */
+int sim_gpusim_enqueue(void *stream, const struct gpusim_op *asked)
+{
+    struct op *op;
+    int result = stream_find(&stream);
+
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    op = op_new(asked->label, asked->body, asked->argument, NULL);
+    for (size_t i = 0; i < asked->read_count; i++) {
+        gpusim_reads(&op->accesses, asked->reads[i].start, asked->reads[i].bytes);
+    }
+    for (size_t i = 0; i < asked->write_count; i++) {
+        gpusim_writes(&op->accesses, asked->writes[i].start, asked->writes[i].bytes);
+    }
+    result = stream_submit(stream, op);
+    if (result == CUDA_SUCCESS) { /* it is its own from now on, and has not begun */
+        op->dispose = asked->dispose;
+        op->again = asked->again;
     }
     return result;
 }
 
-/* An operation that could be submitted; `dispose` is its own from then on. */
-static int enqueue(struct stream *stream, const struct gpusim_op *asked)
+/* True while something goes on by itself. */
+static bool streams_are_busy(void)
 {
-    struct op *op = op_new(asked->label, OP_OUTSIDE);
-    int result = copy_ranges(
-            &op->accesses.reads, asked->label, asked->reads, asked->read_count);
-
-    if (result == CUDA_SUCCESS) {
-        result = copy_ranges(
-                &op->accesses.writes, asked->label, asked->writes, asked->write_count);
+    for (const struct stream *s = sim.streams; s != NULL; s = s->next) {
+        if (s->running || may_start(s)) {
+            return true;
+        }
     }
-    if (result == CUDA_SUCCESS) {
-        result = stream_start(stream);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = capture_refuses(stream);
-    }
-    if (result != CUDA_SUCCESS) {
-        op_free(op);
-        return result;
-    }
-    op->body = asked->body;
-    op->dispose = asked->dispose;
-    op->again = asked->again;
-    op->argument = asked->argument;
-    return stream_submit(stream, op);
+    return false;
 }
 
-int gpusim_enqueue(void *stream, const struct gpusim_op *op)
+void gpusim_settle(void)
 {
-    struct stream *found;
-    int result;
-
     pthread_mutex_lock(&sim.lock);
-    result = stream_find(stream, &found);
-    if (result == CUDA_SUCCESS) {
-        result = enqueue(found, op);
+    while (streams_are_busy()) {
+        pthread_cond_wait(&sim.progress, &sim.lock);
     }
-    return sim_leave(result);
-}
-
-int gpusim_stream_device(const void *stream)
-{
-    const struct stream *found;
-    int device;
-
-    pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
-    device = found == NULL ? -1 : found->context->device->ordinal;
     pthread_mutex_unlock(&sim.lock);
-    return device;
+}
+
+int sim_gpusim_stream_device(const void *stream)
+{
+    const struct stream *found = stream_of(stream);
+
+    return found == NULL ? -1 : found->context->device;
 }

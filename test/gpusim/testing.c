@@ -1,24 +1,221 @@
 /*
- * What only tests call: looking into device memory, holding streams, counting what exists.
+ * What tests see of the simulator: options, findings, faults, device memory, streams that are
+ * held, and what exists.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/gpusim/state.h"
+
+/* ---- options ---- */
+
+const char *gpusim_option_text(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || *value == '\0' ? otherwise : value;
+}
+
+long gpusim_option(const char *name, long otherwise)
+{
+    const char *text = gpusim_option_text(name, NULL);
+
+    return text == NULL ? otherwise : strtol(text, NULL, 0);
+}
+
+/* The mixing function of the splitmix generator. */
+static uint64_t mix(uint64_t value)
+{
+    value += 0x9E3779B97F4A7C15U;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
+    return value ^ (value >> 31);
+}
+
+uint64_t gpusim_seeded(uint64_t first, uint64_t second)
+{
+    return mix(mix(first) ^ second);
+}
+
+/* ---- findings ---- */
+
+enum {
+    STATUS_FOUND = 97,
+    TEXT_BYTES = 1024
+};
+
+/* Under a lock of its own, the innermost of all: reports come from everywhere. */
+static struct {
+    pthread_mutex_t lock;
+    long reports;
+    char first[TEXT_BYTES];
+} findings = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void gpusim_report(const char *format, ...)
+{
+    char text[TEXT_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&findings.lock);
+    if (findings.reports == 0) {
+        memcpy(findings.first, text, sizeof text);
+    }
+    findings.reports++;
+    (void)fprintf(stderr, "gpusim[%d]: %s\n", (int)getpid(), text);
+    pthread_mutex_unlock(&findings.lock);
+}
+
+long gpusim_take_reports(char *text, size_t capacity)
+{
+    long reports;
+
+    pthread_mutex_lock(&findings.lock);
+    reports = findings.reports;
+    if (text != NULL) {
+        (void)snprintf(text, capacity, "%s", reports > 0 ? findings.first : "");
+    }
+    findings.reports = 0;
+    pthread_mutex_unlock(&findings.lock);
+    return reports;
+}
+
+/* At the end of the process, or when the library is unloaded: a test cannot overlook it. */
+static void __attribute__((destructor)) reports_end(void)
+{
+    const long reports = gpusim_take_reports(NULL, 0);
+
+    if (reports > 0) {
+        (void)fprintf(stderr, "gpusim[%d]: %ld findings: status %d\n", (int)getpid(),
+                reports, STATUS_FOUND);
+        (void)fflush(NULL);
+        _exit(STATUS_FOUND);
+    }
+}
+
+/* ---- faults ---- */
+
+enum {
+    FUNCTIONS_MAX = 256,
+    NAME_BYTES = 64
+};
+
+/* A function of either library. */
+struct function {
+    const char *name; /* owned */
+    long calls;
+    long fails_at; /* the call that fails; 0: none */
+    int error;
+};
+
+static struct function functions[FUNCTIONS_MAX];
+static bool is_ready;
+
+static struct function *function_get(const char *name)
+{
+    struct function *function = functions;
+
+    while (function->name != NULL && strcmp(function->name, name) != 0) {
+        function++;
+    }
+    if (function->name == NULL) {
+        function->name = strdup(name);
+    }
+    return function;
+}
+
+static void fault_set(const char *name, long nth, int error)
+{
+    struct function *function = function_get(name);
+
+    function->fails_at = function->calls + nth;
+    function->error = error;
+}
+
+/* GPUSIM_FAIL, read at the first call. */
+static void faults_read(void)
+{
+    const char *text = gpusim_option_text("GPUSIM_FAIL", "");
+    char name[NAME_BYTES];
+    int used, error;
+    long nth;
+
+    is_ready = true;
+    while (*text != '\0') {
+        /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
+        if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d%n", name, &nth, &error, &used) != 3) {
+            (void)fprintf(stderr, "gpusim: not call:nth:error: %s\n", text);
+            _exit(97);
+        }
+        fault_set(name, nth, error);
+        text += used + (text[used] == ',' ? 1 : 0);
+    }
+}
+
+int sim_gpusim_call(const char *name)
+{
+    struct function *function;
+
+    if (!is_ready) {
+        faults_read();
+    }
+    function = function_get(name);
+    return ++function->calls == function->fails_at ? function->error : CUDA_SUCCESS;
+}
+
+long sim_gpusim_calls(const char *name)
+{
+    return function_get(name)->calls;
+}
+
+void gpusim_fail(const char *name, long nth, int error)
+{
+    pthread_mutex_lock(&sim.lock);
+    fault_set(name, nth, error);
+    pthread_mutex_unlock(&sim.lock);
+}
+
+void gpusim_fail_nothing(void)
+{
+    pthread_mutex_lock(&sim.lock);
+    for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+        functions[i].fails_at = 0;
+    }
+    for (int i = 0; i < sim.device_count; i++) {
+        sim.devices[i].limit_bytes = device_bytes;
+    }
+    pthread_mutex_unlock(&sim.lock);
+}
+
+void gpusim_limit_memory(int device, size_t bytes)
+{
+    struct device *limited = &sim.devices[device];
+
+    pthread_mutex_lock(&sim.lock);
+    limited->limit_bytes =
+            bytes > device_bytes ? device_bytes : limited->used_bytes + bytes;
+    pthread_mutex_unlock(&sim.lock);
+}
+
+/* ---- looking ---- */
 
 static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool writes)
 {
     struct gpusim_range range = { .start = start, .bytes = bytes };
-    bool live;
+    struct allocation *found;
 
     pthread_mutex_lock(&sim.lock);
-    live = memory_live_find(start, NULL) != NULL &&
-            memory_check(label, start, bytes) == CUDA_SUCCESS;
-    if (live) {
-        access_by_host(label, &sim.host, &range, writes);
+    found = memory_find_live(start) == NULL ? NULL : memory_check(label, start, bytes);
+    if (found != NULL) {
+        access_by_host(label, &sim.host, found, &range, writes);
     }
     pthread_mutex_unlock(&sim.lock);
-    return live;
+    return found != NULL;
 }
 
 bool gpusim_read(void *to, uint64_t from, size_t bytes)
@@ -55,10 +252,10 @@ static void change_holds(void *stream, int change)
     struct stream *found;
 
     pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
+    found = stream_of(stream);
     if (found != NULL) {
         found->holds += change;
-        pthread_cond_broadcast(&found->work);
+        pthread_cond_broadcast(&found->changed);
         pthread_cond_broadcast(&sim.progress);
     }
     pthread_mutex_unlock(&sim.lock);
@@ -74,42 +271,35 @@ void gpusim_release(void *stream)
     change_holds(stream, -1);
 }
 
-uint64_t gpusim_pending(void *stream)
+uint64_t sim_gpusim_pending(void *stream)
 {
-    const struct stream *found;
-    uint64_t pending;
+    const struct stream *found = stream_of(stream);
 
-    pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
-    pending = found == NULL ? 0 : found->submitted - found->done;
-    pthread_mutex_unlock(&sim.lock);
-    return pending;
+    return found == NULL ? 0 : found->submitted - found->done;
 }
 
 long gpusim_pageable_copies(void)
 {
-    long copies;
-
-    pthread_mutex_lock(&sim.lock);
-    copies = sim.pageable_copies;
-    pthread_mutex_unlock(&sim.lock);
-    return copies;
+    return sim.pageable_copies;
 }
 
-struct gpusim_live gpusim_live(void)
+struct gpusim_live sim_gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
 
-    pthread_mutex_lock(&sim.lock);
-    live.device_allocations = memory_live(ARENA_DEVICE, &live.device_bytes) +
-            memory_live(ARENA_MANAGED, &live.device_bytes);
-    live.host_allocations = memory_live(ARENA_PINNED, &live.host_bytes);
-    live.streams = handle_live(HANDLE_STREAM);
-    live.events = handle_live(HANDLE_EVENT);
-    live.modules = handle_live(HANDLE_MODULE);
+    for (const struct allocation *a = sim.allocations; a != NULL; a = a->next) {
+        const bool pinned = a->kind == MEMORY_PINNED;
+
+        if (a->is_live) {
+            *(pinned ? &live.host_bytes : &live.device_bytes) += a->bytes;
+            ++*(pinned ? &live.host_allocations : &live.device_allocations);
+        }
+    }
+    live.streams = object_live(STREAM);
+    live.events = object_live(EVENT);
+    live.modules = object_live(MODULE);
     for (int i = 0; i < sim.device_count; i++) {
         live.retained += (size_t)sim.devices[i].retained;
     }
-    pthread_mutex_unlock(&sim.lock);
     return live;
 }
