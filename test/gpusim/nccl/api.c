@@ -1,38 +1,28 @@
 /*
- * The exported functions: collectives, sends and receives.
+ * The exported functions: the library itself, collectives, sends and receives.
  */
-
-#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
-#include "test/gpusim/nccl/reduce.h"
+
+/* The version that this library stands for, as ncclGetVersion says it (version.c). */
+extern const int api_version;
+
+nccl_result ncclGetVersion(int *version)
+{
+    *version = api_version;
+    return comm_begin("ncclGetVersion", -1);
+}
+
+const char *ncclGetErrorString(nccl_result error)
+{
+    return error == NCCL_SUCCESS ? "no error" : "an error (simulated)";
+}
 
 /* ---- checks: what is wrong with a call, or NULL ---- */
 
 static bool overlap(uint64_t a, size_t a_bytes, uint64_t b, size_t b_bytes)
 {
     return a_bytes != 0 && b_bytes != 0 && a < b + b_bytes && b < a + a_bytes;
-}
-
-/* In place is what NCCL says it is; any other overlap is a mistake. */
-static bool is_in_place(nccl_comm comm, const struct call *call)
-{
-    uint64_t part = call->count * reduce_type_bytes(call->type) * (uint64_t)comm->rank;
-
-    switch (call->function) {
-    case FUNCTION_ALL_REDUCE:
-    case FUNCTION_REDUCE:
-    case FUNCTION_BROADCAST:
-        return call->input == call->output;
-    case FUNCTION_ALL_GATHER:
-        return call->input == call->output + part;
-    case FUNCTION_REDUCE_SCATTER:
-        return call->output == call->input + part;
-    case FUNCTION_SEND:
-    case FUNCTION_RECV:
-        return false;
-    }
-    return false;
 }
 
 /* What is wrong with one side of a call; nothing with none. */
@@ -62,7 +52,7 @@ static const char *wrong_call(nccl_comm comm, const struct call *call)
         wrong = "a stream of another device";
     }
     if (wrong == NULL && overlap(call->input, input, call->output, output) &&
-            !is_in_place(comm, call)) {
+            !call_is_in_place(comm, call)) {
         wrong = "input and output overlap, and this is not in place";
     }
     return wrong;
@@ -87,13 +77,10 @@ static nccl_result run(nccl_comm comm, struct call *call)
 
 static nccl_result enter_and_run(nccl_comm comm, struct call call)
 {
-    nccl_result result = api_enter(comm, function_name(call.function));
+    nccl_result result = comm_enter(comm, function_name(call.function), COMM_READY);
 
-    if (result == NCCL_SUCCESS) {
-        result = run(comm, &call);
-        comm_leave(comm);
-    }
-    return api_failed(result);
+    return result != NCCL_SUCCESS ? result
+                                  : comm_leave(comm, COMM_READY, run(comm, &call));
 }
 
 /* A call, of which some functions add a reduction or a rank. */
