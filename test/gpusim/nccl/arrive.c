@@ -17,7 +17,7 @@
 /* Of each device: the context that they were loaded for last. */
 static struct {
     pthread_mutex_t lock;
-    unsigned long long contexts[SEGMENT_RANKS_MAX];
+    unsigned long long contexts[DEVICES_MAX];
 } loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* As NCCL, which ignores what fails here. */
@@ -40,7 +40,7 @@ static void *load(void *user)
  */
 static void load_kernels(nccl_comm comm)
 {
-    unsigned long long *context = &loaded.contexts[comm->device % SEGMENT_RANKS_MAX];
+    unsigned long long *context = &loaded.contexts[comm->device];
     unsigned long long id = 0;
     pthread_t thread;
 

@@ -92,11 +92,14 @@ static const char *wrong_now(nccl_comm comm, enum comm_need need)
     if (need == COMM_ANY) {
         return NULL;
     }
-    if (comm->pending.step != NULL || comm->life == COMM_ARRIVING) {
+    if (comm->pending.step != NULL) {
         return "use before ncclCommGetAsyncError has said that the call before is done";
     }
+    if (need == COMM_SETTLED) {
+        return NULL;
+    }
     if (comm->life != COMM_LIVE) {
-        return "use after ncclCommFinalize, ncclCommRevoke or the end";
+        return "use before it is made, or after ncclCommFinalize or ncclCommRevoke";
     }
     return comm->workers != 0 ? "use by two threads at once" : NULL;
 }

@@ -15,6 +15,10 @@
 #include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/segment.h"
 
+enum {
+    DEVICES_MAX = 80 /* as in the CUDA half */
+};
+
 struct launch;
 
 /*
@@ -89,10 +93,11 @@ void *must(void *memory);
 /* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
 
-/* What a call needs: a handle that is not dead, or one that is ready for work. */
+/* What a call needs of a handle. */
 enum comm_need {
-    COMM_ANY,
-    COMM_READY
+    COMM_ANY, /* it is not dead                    */
+    COMM_SETTLED, /* polls have said that it is done   */
+    COMM_READY /* and it can be given work          */
 };
 
 /* Counts a call by a rank (-1: of no communicator); an error if a fault wants one. */

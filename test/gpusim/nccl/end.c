@@ -104,19 +104,12 @@ nccl_result ncclCommDestroy(nccl_comm comm)
     const struct job job = {
         .comm = comm, .function = function, .always_blocks = true, .step = destroy_step
     };
-    nccl_result result = comm_enter(comm, function, COMM_ANY);
+    nccl_result result = comm_enter(comm, function, COMM_SETTLED);
 
     if (result != NCCL_SUCCESS) {
         return result;
     }
-    if (comm->pending.step != NULL) {
-        return comm_leave(comm, COMM_ANY,
-                comm_misuse(comm, function,
-                        "before ncclCommGetAsyncError has said that the call before "
-                        "is done",
-                        NCCL_INVALID_ARGUMENT));
-    }
-    (void)comm_leave(comm, COMM_ANY, NCCL_SUCCESS);
+    (void)comm_leave(comm, COMM_SETTLED, NCCL_SUCCESS);
     return job_submit(&job);
 }
 

@@ -13,10 +13,6 @@
 #include "base/mem.h"
 #include "test/gpusim/nccl/calls.h"
 
-enum {
-    DEVICES_MAX = 80
-};
-
 /*
  * A device runs one collective at a time: those of other communicators wait, though they are on
  * other streams. So two communicators whose collectives two ranks launch in different orders wait

@@ -161,8 +161,8 @@ nccl_result ncclCommRegister(
     if (is_own) {
         *handle = add(comm, start, bytes);
     } else {
-        result = comm_misuse(comm, function, "memory that ncclMemAlloc has not given",
-                NCCL_INVALID_ARGUMENT);
+        result = comm_error(NCCL_INVALID_ARGUMENT,
+                "%s: memory that ncclMemAlloc has not given", function);
     }
     return comm_leave(comm, COMM_READY, result);
 }
