@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
@@ -73,7 +72,6 @@ static void tell(nccl_comm comm)
     };
 
     (void)pthread_once(&once, find_host);
-    here->pid = getpid();
     (void)snprintf(here->host, sizeof here->host, "%s", host_id == NULL ? "" : host_id);
     (void)snprintf(here->bus, sizeof here->bus, "%s", gpusim_device_pci(comm->device));
     segment_come(&comm->segment, SEGMENT_HOSTS, &word);
@@ -150,8 +148,7 @@ static uint64_t hash_ids(const struct nccl_id *ids, int count)
 }
 
 /* What a config says; false for what the real one refuses. */
-static bool take_config(
-        const struct nccl_config *config, bool *blocks, bool *is_unnamed)
+static bool take_config(const struct nccl_config *config, bool *blocks)
 {
     struct gpusim_nccl_live *live;
 
@@ -162,9 +159,8 @@ static bool take_config(
         return false;
     }
     *blocks = config->blocking == 1;
-    *is_unnamed = config->comm_name == NULL;
     live = live_lock();
-    live->unnamed += *is_unnamed;
+    live->unnamed += config->comm_name == NULL;
     live->min_ctas = config->min_ctas;
     live->max_ctas = config->max_ctas;
     live->traffic_class = config->traffic_class;
@@ -180,7 +176,6 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
     nccl_result result = comm_begin(function, rank);
     const uint64_t hash = hash_ids(ids, id_count);
     struct job job = { .function = function, .step = arrive_step };
-    bool is_unnamed = false;
     bool blocks = true;
 
     if (result != NCCL_SUCCESS) {
@@ -188,14 +183,13 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
     }
     if (size > SEGMENT_RANKS_MAX || rank < 0 || rank >= size || id_count > size ||
             hash == 0 || gpusim_current_device() < 0 ||
-            (config != NULL && !take_config(config, &blocks, &is_unnamed))) {
+            (config != NULL && !take_config(config, &blocks))) {
         return job_group_failed(comm_error(NCCL_INVALID_ARGUMENT,
                 "%s: rank %d of %d, the config, the context or one of %d ids", function,
                 rank, size, id_count));
     }
     *comm = comm_create(rank, size, blocks);
     (*comm)->ids = hash;
-    (*comm)->is_unnamed = is_unnamed;
     job.comm = job.child = *comm;
     memcpy(job.word.id, ids->bytes, sizeof job.word.id);
     return job_submit(&job);
@@ -280,12 +274,10 @@ static nccl_result split_step(struct job *job)
 static nccl_result split(
         struct job *job, nccl_comm *part, const struct nccl_config *config)
 {
-    bool is_unnamed;
     bool blocks;
     bool flies;
 
-    if (job->word.colour < NCCL_NO_COLOUR ||
-            !take_config(config, &blocks, &is_unnamed)) {
+    if (job->word.colour < NCCL_NO_COLOUR || !take_config(config, &blocks)) {
         return NCCL_INVALID_ARGUMENT;
     }
     (void)pthread_mutex_lock(&job->comm->lock);
@@ -302,7 +294,6 @@ static nccl_result split(
         (void)cuCtxPushCurrent_v2(job->comm->context);
         *part = job->child = comm_create(0, 0, blocks);
         (void)cuCtxPopCurrent_v2(&before);
-        job->child->is_unnamed = is_unnamed;
     }
     return job_submit(job);
 }

@@ -49,9 +49,7 @@ nccl_comm comm_create(int rank, int ranks, bool blocking)
     comm->device = gpusim_current_device();
     (void)pthread_mutex_init(&comm->lock, NULL);
     (void)cuCtxGetCurrent(&comm->context);
-    if (cuMemAlloc_v2(&comm->scratch, SCRATCH_BYTES) != CU_SUCCESS) {
-        comm->scratch = 0;
-    }
+    (void)cuMemAlloc_v2(&comm->scratch, SCRATCH_BYTES);
     live_lock()->comms++;
     live_unlock();
 
@@ -169,9 +167,9 @@ void comm_live(nccl_comm comm, enum comm_life life)
     (void)pthread_mutex_unlock(&comm->lock);
 }
 
-void comm_quit(nccl_comm comm, enum comm_quit who)
+void comm_quit(nccl_comm comm)
 {
-    atomic_store(&comm->quit, who);
+    atomic_store(&comm->quits, true);
     if (comm->segment.shared != NULL) {
         segment_ring(&comm->segment);
     }
@@ -211,8 +209,6 @@ static void free_scratch(nccl_comm comm)
 
 void comm_bury(nccl_comm comm)
 {
-    struct gpusim_nccl_live *live;
-
     (void)pthread_mutex_lock(&comm->lock);
     comm->life = COMM_DEAD;
     job_drop_pending_locked(comm);
@@ -221,9 +217,7 @@ void comm_bury(nccl_comm comm)
     (void)memory_forget(comm);
     free_scratch(comm);
     segment_close(&comm->segment);
-    live = live_lock();
-    live->comms--;
-    live->unnamed -= comm->is_unnamed;
+    live_lock()->comms--;
     live_unlock();
 }
 
@@ -264,7 +258,7 @@ bool comm_await(
         const uint32_t seen = atomic_load(&shared->bell);
         const uint64_t ranks = missing(user);
 
-        if (atomic_load(&comm->quit) != COMM_STAY) {
+        if (atomic_load(&comm->quits)) {
             return false;
         }
         if (ranks == 0) {

@@ -32,6 +32,7 @@ struct job {
     bool always_blocks; /* ncclCommDestroy and ncclCommAbort                  */
     /* Success, NCCL_IN_PROGRESS, or an error; then it is not called again. */
     nccl_result (*step)(struct job *job);
+    int64_t since_ns; /* when it was submitted                                */
     bool is_begun; /* it has come to its meeting                            */
     bool is_stuck; /* by a fault                                            */
     struct launch *launch; /* owned until it is on its stream; NULL: none        */
@@ -48,13 +49,6 @@ enum comm_life {
     COMM_DEAD /* the handle must not be used              */
 };
 
-/* What kernels and calls that wait have to leave for. */
-enum comm_quit {
-    COMM_STAY,
-    COMM_QUIT_KERNELS, /* revoked: kernels leave */
-    COMM_QUIT_ALL /* aborted: calls, too    */
-};
-
 struct nccl_comm_object {
     struct nccl_comm_object *next; /* in the registry, for ever                       */
     int rank;
@@ -62,7 +56,6 @@ struct nccl_comm_object {
     int device; /* of the context                                   */
     bool blocking;
     uint64_t ids; /* hash of those that it was made by               */
-    bool is_unnamed; /* its config has no name                           */
     struct segment segment; /* closed only when nobody is inside                */
     cu_context context; /* current when it was made                         */
     cu_pointer scratch; /* device memory, as NCCL has some; 0: none         */
@@ -76,7 +69,7 @@ struct nccl_comm_object {
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
-    _Atomic int quit; /* enum comm_quit                                  */
+    _Atomic bool quits; /* revoked or aborted: kernels and jobs leave         */
     _Atomic nccl_result async; /* what ncclCommGetAsyncError says; sticky          */
     struct job pending; /* not blocking: what polls bring forward, if it has a step */
     bool stepping; /* a poll brings it forward                         */
@@ -115,8 +108,8 @@ nccl_result comm_error(nccl_result result, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
 void comm_live(nccl_comm comm, enum comm_life life);
-/* Makes kernels or all leave; those that wait notice at once. */
-void comm_quit(nccl_comm comm, enum comm_quit who);
+/* Makes kernels and jobs leave; those that wait notice at once. */
+void comm_quit(nccl_comm comm);
 /* True while launches have not ended, or may come again from a graph. */
 bool comm_is_needed(nccl_comm comm);
 /* True while another thread is in a call on it, for who is in one. */
@@ -142,7 +135,7 @@ _Noreturn void comm_report_fatal(const char *format, ...)
 /* ---- job.c ---- */
 
 /* What the call returns. In a group there are only launches. */
-nccl_result job_submit(const struct job *job);
+nccl_result job_submit(struct job *job);
 /* Inside of a group a call has failed: the group will launch nothing. Gives it back. */
 nccl_result job_group_failed(nccl_result result);
 /* The launch of the thread's group, or where it will be; NULL: there is no group. */

@@ -2,7 +2,6 @@
  * The ends of communicators.
  */
 #include <stddef.h>
-#include <string.h>
 
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
@@ -21,9 +20,7 @@ static nccl_result finalize_step(struct job *job)
 nccl_result ncclCommFinalize(nccl_comm comm)
 {
     static const char function[] = "ncclCommFinalize";
-    const struct job job = {
-        .comm = comm, .function = function, .step = finalize_step
-    };
+    struct job job = { .comm = comm, .function = function, .step = finalize_step };
     nccl_result result = comm_enter(comm, function, COMM_READY);
 
     return result != NCCL_SUCCESS ? result
@@ -40,7 +37,7 @@ nccl_result ncclCommRevoke(nccl_comm comm, int flags)
         return result;
     }
     if (flags == NCCL_REVOKE_PLAIN) {
-        comm_quit(comm, COMM_QUIT_KERNELS);
+        comm_quit(comm);
         comm_live(comm, COMM_REVOKED);
     }
     return comm_leave(comm, COMM_ANY,
@@ -49,37 +46,31 @@ nccl_result ncclCommRevoke(nccl_comm comm, int flags)
 
 /* ---- destroying ---- */
 
-/* Ranks of the same node that are other processes and have not left. */
-static uint64_t neighbours(nccl_comm comm)
+/* Ranks that have not left. */
+static uint64_t members_of(const struct segment *segment)
 {
-    const struct segment_rank *ranks = comm->segment.shared->ranks;
     uint64_t members = 0;
 
-    for (int rank = 0; rank < comm->ranks; rank++) {
-        if (ranks[rank].pid != ranks[comm->rank].pid &&
-                strcmp(ranks[rank].host, ranks[comm->rank].host) == 0 &&
-                segment_state(&comm->segment, rank) != SEGMENT_GONE) {
+    for (int rank = 0; rank < segment->ranks; rank++) {
+        if (segment_state(segment, rank) != SEGMENT_GONE) {
             members |= UINT64_C(1) << rank;
         }
     }
     return members;
 }
 
-/* It is a collective of the processes of a node. */
+/* It is a collective of the ranks of a node. */
 static nccl_result destroy_step(struct job *job)
 {
     static const struct segment_word word = { .facts = {
                                                       .function = FUNCTION_DESTROY } };
     nccl_comm comm = job->comm;
 
-    if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
-        return comm_error(NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
-    }
     if (comm_is_needed(comm) || comm_is_shared(comm)) {
         return NCCL_IN_PROGRESS;
     }
     if (comm->life == COMM_LIVE || comm->life == COMM_FINALIZED) {
-        const uint64_t members = neighbours(comm);
+        const uint64_t members = members_of(&comm->segment);
 
         if (!job->is_begun) {
             job->is_begun = true;
@@ -101,7 +92,7 @@ static nccl_result destroy_step(struct job *job)
 nccl_result ncclCommDestroy(nccl_comm comm)
 {
     static const char function[] = "ncclCommDestroy";
-    const struct job job = {
+    struct job job = {
         .comm = comm, .function = function, .always_blocks = true, .step = destroy_step
     };
     nccl_result result = comm_enter(comm, function, COMM_SETTLED);
@@ -159,7 +150,7 @@ nccl_result ncclCommAbort(nccl_comm comm)
         (void)comm_misuse(
                 comm, function, "another thread is in a call on it", NCCL_SUCCESS);
     }
-    comm_quit(comm, COMM_QUIT_ALL);
+    comm_quit(comm);
     job.is_stuck = fault_at(comm->rank, "abortmeets", &value);
     (void)comm_leave(comm, COMM_ANY, NCCL_SUCCESS);
     return job_submit(&job);

@@ -33,7 +33,7 @@ GPUSIM_API void gpusim_nccl_fail(const char *text);
 /* What this process has now. */
 struct gpusim_nccl_live {
     size_t comms; /* neither destroyed nor aborted             */
-    size_t unnamed; /* of these, that were made with a config without a name */
+    size_t unnamed; /* configs without a name so far             */
     size_t registrations; /* of memory, with these                     */
     size_t allocations; /* by ncclMemAlloc                           */
     size_t registered_calls; /* so far, whose memory was all registered   */

@@ -14,24 +14,33 @@ enum {
 
 /* What the thread has called since ncclGroupStart. */
 static _Thread_local struct {
-    int depth;
+    bool is_open;
     struct launch *launch; /* NULL: nothing yet */
     nccl_result failed; /* the first error inside */
 } group;
 
 static nccl_result step(struct job *job)
 {
-    if (!job->always_blocks && atomic_load(&job->comm->quit) == COMM_QUIT_ALL) {
+    nccl_comm arrives = job->child != NULL ? job->child : job->comm;
+    nccl_result result;
+
+    if (!job->always_blocks && atomic_load(&job->comm->quits)) {
         return comm_error(NCCL_INTERNAL_ERROR, "%s: aborted", job->function);
     }
-    return job->step(job);
+    result = job->step(job);
+    if (result == NCCL_IN_PROGRESS && comm_is_late(job->since_ns)) {
+        comm_report_hang(arrives, job->function,
+                arrives->segment.shared == NULL ? 0
+                                                : segment_missing(&arrives->segment,
+                                                          SEGMENT_HOSTS, UINT64_MAX));
+    }
+    return result;
 }
 
 /* Steps the job until it is done. */
 static nccl_result run(struct job job)
 {
     nccl_comm comm = job.comm;
-    const int64_t since_ns = clock_ns();
     nccl_result result;
 
     (void)pthread_mutex_lock(&comm->lock);
@@ -43,21 +52,19 @@ static nccl_result run(struct job job)
             break;
         }
         clock_sleep_ns(NAP_NS);
-        if (comm_is_late(since_ns)) {
-            comm_report_hang(comm, job.function, UINT64_MAX);
-        }
     }
     launch_drop(job.launch);
     return comm_leave(comm, COMM_ANY, result);
 }
 
-nccl_result job_submit(const struct job *job)
+nccl_result job_submit(struct job *job)
 {
     nccl_comm comm = job->comm;
 
-    if (group.depth > 0) {
+    if (group.is_open) {
         comm_report_fatal("%s in a group, which is not simulated", job->function);
     }
+    job->since_ns = clock_ns();
     if (comm->blocking || job->always_blocks) {
         return run(*job);
     }
@@ -72,7 +79,7 @@ nccl_result job_submit(const struct job *job)
 
 nccl_result job_group_failed(nccl_result result)
 {
-    if (group.depth > 0 && group.failed == NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
+    if (group.is_open && group.failed == NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
         group.failed = result;
     }
     return result;
@@ -80,16 +87,17 @@ nccl_result job_group_failed(nccl_result result)
 
 struct launch **job_group_launch(void)
 {
-    return group.depth > 0 ? &group.launch : NULL;
+    return group.is_open ? &group.launch : NULL;
 }
 
 nccl_result ncclGroupStart(void)
 {
     nccl_result result = comm_begin("ncclGroupStart", -1);
 
-    if (result == NCCL_SUCCESS) {
-        group.depth++;
+    if (group.is_open) {
+        comm_report_fatal("a group in a group, which is not simulated");
     }
+    group.is_open = result == NCCL_SUCCESS;
     return result;
 }
 
@@ -99,14 +107,12 @@ nccl_result ncclGroupEnd(void)
     nccl_result failed;
 
     (void)comm_begin("ncclGroupEnd", -1);
-    if (group.depth == 0) {
+    if (!group.is_open) {
         gpusim_report("ncclGroupEnd without ncclGroupStart");
         return NCCL_INVALID_USAGE;
     }
-    if (--group.depth > 0) {
-        return NCCL_SUCCESS;
-    }
     failed = group.failed;
+    group.is_open = false;
     group.launch = NULL;
     group.failed = NCCL_SUCCESS;
     if (failed != NCCL_SUCCESS) {

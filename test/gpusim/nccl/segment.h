@@ -61,7 +61,6 @@ enum segment_lane {
 /* A rank's part; written by that rank alone. */
 struct segment_rank {
     _Atomic uint32_t state; /* enum segment_state                             */
-    int64_t pid;
     char host[64]; /* NCCL_HOSTID; empty: the machine               */
     char bus[32]; /* PCI id of its device                           */
     struct {
