@@ -18,55 +18,25 @@ const char *ncclGetErrorString(nccl_result error)
     return error == NCCL_SUCCESS ? "no error" : "an error (simulated)";
 }
 
-/* ---- checks: what is wrong with a call, or NULL ---- */
+/* ---- the way of every call ---- */
 
-static bool overlap(uint64_t a, size_t a_bytes, uint64_t b, size_t b_bytes)
-{
-    return a_bytes != 0 && b_bytes != 0 && a < b + b_bytes && b < a + a_bytes;
-}
-
-/* What is wrong with one side of a call; nothing with none. */
-static const char *wrong_side(nccl_comm comm, uint64_t start, size_t bytes)
-{
-    const int device = gpusim_pointer_device(start);
-
-    if (bytes == 0) {
-        return NULL;
-    }
-    if (!gpusim_range_is_live(start, bytes)) {
-        return "not (all) device memory";
-    }
-    return device >= 0 && device != comm->device ? "memory of another device" : NULL;
-}
-
-static const char *wrong_call(nccl_comm comm, const struct call *call)
+/* In place is what NCCL says it is; any other overlap is a mistake. */
+static bool overlaps(nccl_comm comm, const struct call *call)
 {
     const size_t input = call_input_bytes(comm, call);
     const size_t output = call_output_bytes(comm, call);
-    const char *wrong = wrong_side(comm, call->input, input);
 
-    if (wrong == NULL) {
-        wrong = wrong_side(comm, call->output, output);
-    }
-    if (wrong == NULL && gpusim_stream_device(call->stream) != comm->device) {
-        wrong = "a stream of another device";
-    }
-    if (wrong == NULL && overlap(call->input, input, call->output, output) &&
-            !call_is_in_place(comm, call)) {
-        wrong = "input and output overlap, and this is not in place";
-    }
-    return wrong;
+    return input != 0 && output != 0 && call->input < call->output + output &&
+            call->output < call->input + input && !call_is_in_place(comm, call);
 }
 
-/* ---- the way of every call ---- */
-
+/* Where its memory is, is looked at by the CUDA half when it is on its stream. */
 static nccl_result run(nccl_comm comm, struct call *call)
 {
-    const char *wrong = wrong_call(comm, call);
-
-    if (wrong != NULL) {
-        return comm_misuse(
-                comm, function_name(call->function), wrong, NCCL_INVALID_ARGUMENT);
+    if (overlaps(comm, call)) {
+        return comm_misuse(comm, function_name(call->function),
+                "input and output overlap, and this is not in place",
+                NCCL_INVALID_ARGUMENT);
     }
     if (call->count == 0 && !function_is_pair(call->function)) {
         return NCCL_SUCCESS;

@@ -361,6 +361,17 @@ static void differ_in_ids(struct rank *r)
             NCCL_SUCCESS);
 }
 
+static void overrun(struct rank *r)
+{
+    NEED(ncclAllReduce(r->memory, r->memory, BYTES, NCCL_FLOAT32, NCCL_SUM, r->comm,
+                 r->stream) != NCCL_SUCCESS);
+}
+
+static void overlap(struct rank *r)
+{
+    NEED(sum(r, r->memory, (float *)r->memory + 1) != NCCL_SUCCESS);
+}
+
 /* A collective is seen by the happens-before check as what it reads and writes. */
 static void race(struct rank *r)
 {
@@ -386,6 +397,8 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
         { differ_in_ids, "of 2 ranks by ids with hash" },
         { leave_registered, "memory is still registered with it" },
         { free_registered, "which is registered with a communicator" },
+        { overrun, "ncclAllReduce overruns its memory" },
+        { overlap, "input and output overlap" },
         { race, "RACE" },
     };
 
