@@ -155,7 +155,6 @@ static bool take_config(const struct nccl_config *config, bool *blocks)
     if (config->size != sizeof *config || config->magic != NCCL_CONFIG_MAGIC ||
             (config->blocking != 0 && config->blocking != 1) ||
             (config->net_name != NULL && strcmp(config->net_name, "Socket") != 0)) {
-        (void)comm_error(NCCL_INVALID_ARGUMENT, "the config, or its network");
         return false;
     }
     *blocks = config->blocking == 1;
@@ -185,8 +184,9 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
             hash == 0 || gpusim_current_device() < 0 ||
             (config != NULL && !take_config(config, &blocks))) {
         return job_group_failed(comm_error(NCCL_INVALID_ARGUMENT,
-                "%s: rank %d of %d, the config, the context or one of %d ids", function,
-                rank, size, id_count));
+                "%s: rank %d of %d, the config, its network, the context or one of %d "
+                "ids",
+                function, rank, size, id_count));
     }
     *comm = comm_create(rank, size, blocks);
     (*comm)->ids = hash;
@@ -278,7 +278,8 @@ static nccl_result split(
     bool flies;
 
     if (job->word.colour < NCCL_NO_COLOUR || !take_config(config, &blocks)) {
-        return NCCL_INVALID_ARGUMENT;
+        return comm_error(NCCL_INVALID_ARGUMENT, "%s: colour %lld, or the config",
+                job->function, (long long)job->word.colour);
     }
     (void)pthread_mutex_lock(&job->comm->lock);
     flies = job->comm->flying != 0;

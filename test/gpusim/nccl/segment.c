@@ -3,6 +3,7 @@
  */
 #include "test/gpusim/nccl/segment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +17,8 @@
 #include "base/futex.h"
 #include "test/gpusim/nccl/comm.h"
 #include "test/gpusim/nccl/launch.h"
+
+static_assert(sizeof(struct segment_facts) == 48, "facts are compared as bytes");
 
 #define MAGIC "gpusimID"
 
