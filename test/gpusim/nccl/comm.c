@@ -118,7 +118,7 @@ static const char *unready(nccl_comm comm)
         return "use before ncclCommGetAsyncError has said that the call before is done";
     }
     if (comm->life != COMM_LIVE) {
-        return "use after ncclCommFinalize, ncclCommRevoke or the end";
+        return "use after ncclCommFinalize or the end";
     }
     if (comm->workers != 0) {
         return "use by two threads at once";
@@ -139,11 +139,10 @@ nccl_result comm_enter(nccl_comm comm, const char *function)
     if (wrong == NULL) {
         comm->workers++;
     }
-    result = comm->life == COMM_REVOKED ? NCCL_INVALID_USAGE : NCCL_INVALID_ARGUMENT;
     (void)pthread_mutex_unlock(&comm->lock);
     if (wrong != NULL) {
         comm_leave_any(comm);
-        return comm_misuse(comm, function, wrong, result);
+        return comm_misuse(comm, function, wrong, NCCL_INVALID_ARGUMENT);
     }
     return NCCL_SUCCESS;
 }
@@ -156,9 +155,9 @@ void comm_leave(nccl_comm comm)
     comm_leave_any(comm);
 }
 
-void comm_quit(nccl_comm comm, enum comm_quit who)
+void comm_quit(nccl_comm comm)
 {
-    atomic_store(&comm->quit, who);
+    atomic_store(&comm->quit, true);
     (void)pthread_mutex_lock(&comm->lock);
     (void)pthread_cond_broadcast(&comm->calm);
     (void)pthread_mutex_unlock(&comm->lock);

@@ -21,15 +21,7 @@ enum comm_life {
     COMM_ARRIVING, /* its ranks are looking for each other     */
     COMM_LIVE,
     COMM_FINALIZED, /* only Destroy and Abort                   */
-    COMM_REVOKED, /* only Destroy, Abort                     */
     COMM_DEAD /* the handle must not be used              */
-};
-
-/* What kernels and calls that wait have to leave for. */
-enum comm_quit {
-    COMM_STAY,
-    COMM_QUIT_KERNELS, /* revoked: kernels leave */
-    COMM_QUIT_ALL /* aborted: calls, too    */
 };
 
 /* Memory registered with a communicator. */
@@ -63,7 +55,7 @@ struct nccl_comm_object {
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
-    _Atomic int quit; /* enum comm_quit                                  */
+    _Atomic bool quit; /* aborted: kernels leave, and calls that wait     */
     _Atomic nccl_result async; /* what ncclCommGetAsyncError says; sticky          */
     struct job *pending; /* not blocking: what polls bring forward           */
     bool stepping; /* a poll brings it forward                         */
@@ -98,7 +90,7 @@ nccl_result comm_misuse(
 bool comm_is_known(const struct nccl_comm_object *comm);
 
 /* Makes kernels or all leave; those that wait notice at once. */
-void comm_quit(nccl_comm comm, enum comm_quit who);
+void comm_quit(nccl_comm comm);
 /* How many launches have not ended. */
 int comm_flying(nccl_comm comm);
 /* True while launches have not ended, or may come again from a graph. */

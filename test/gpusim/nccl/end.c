@@ -86,7 +86,7 @@ static nccl_result destroy_step(struct job *job)
     nccl_comm comm = job->comm;
     nccl_result result;
 
-    if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
+    if (atomic_load(&comm->quit)) {
         return comm_error(comm, NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
     }
     if (comm_is_needed(comm)) {

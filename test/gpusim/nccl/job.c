@@ -20,7 +20,7 @@ static _Thread_local struct {
 
 static nccl_result step(struct job *job)
 {
-    if (!job->always_blocks && atomic_load(&job->comm->quit) == COMM_QUIT_ALL) {
+    if (!job->always_blocks && atomic_load(&job->comm->quit)) {
         return comm_error(job->comm, NCCL_INTERNAL_ERROR, "%s: aborted", job->function);
     }
     return job->step(job);

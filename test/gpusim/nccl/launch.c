@@ -30,7 +30,7 @@ struct launch_job {
 
 static bool leaves(const struct launch *launch)
 {
-    return atomic_load(&launch->comm->quit) != COMM_STAY;
+    return atomic_load(&launch->comm->quit);
 }
 
 bool launch_pause(

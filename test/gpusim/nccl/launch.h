@@ -68,7 +68,7 @@ nccl_result launch_call(nccl_comm comm, const struct call *call);
  */
 bool launch_pause(struct launch *launch, uint32_t seen, const struct call *call,
         uint64_t missing);
-/* Waits until the communicator is aborted or revoked: something is broken for good. */
+/* Waits until the communicator is aborted: something is broken for good. */
 void launch_stay(struct launch *launch);
 
 /* The bodies of a collective and of all pairs; false when the kernel left early. */
