@@ -97,7 +97,7 @@ static const char *wrong_now(nccl_comm comm, enum comm_need need)
         return NULL;
     }
     if (comm->life != COMM_LIVE) {
-        return "use before it is made, or after ncclCommFinalize or ncclCommRevoke";
+        return "use before it is made, or after ncclCommFinalize";
     }
     return comm->workers != 0 ? "use by two threads at once" : NULL;
 }
@@ -121,10 +121,10 @@ nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need
         comm->users++;
         comm->workers += need == COMM_READY;
     }
-    result = comm->life == COMM_REVOKED ? NCCL_INVALID_USAGE : NCCL_INVALID_ARGUMENT;
     (void)pthread_mutex_unlock(&comm->lock);
     return wrong == NULL ? NCCL_SUCCESS
-                         : job_group_failed(comm_misuse(comm, function, wrong, result));
+                         : job_group_failed(comm_misuse(
+                                   comm, function, wrong, NCCL_INVALID_ARGUMENT));
 }
 
 nccl_result comm_leave(nccl_comm comm, enum comm_need need, nccl_result result)

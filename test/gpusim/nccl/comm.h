@@ -45,7 +45,6 @@ enum comm_life {
     COMM_ARRIVING, /* its ranks are looking for each other     */
     COMM_LIVE,
     COMM_FINALIZED, /* only Destroy and Abort                   */
-    COMM_REVOKED, /* only Destroy, Abort                     */
     COMM_DEAD /* the handle must not be used              */
 };
 
@@ -69,7 +68,7 @@ struct nccl_comm_object {
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
-    _Atomic bool quits; /* revoked or aborted: kernels and jobs leave         */
+    _Atomic bool quits; /* aborted: kernels and jobs leave                    */
     _Atomic nccl_result async; /* what ncclCommGetAsyncError says; sticky          */
     struct job pending; /* not blocking: what polls bring forward, if it has a step */
     bool stepping; /* a poll brings it forward                         */

@@ -27,23 +27,6 @@ nccl_result ncclCommFinalize(nccl_comm comm)
                                   : comm_leave(comm, COMM_READY, job_submit(&job));
 }
 
-/* ---- revoking ---- */
-
-nccl_result ncclCommRevoke(nccl_comm comm, int flags)
-{
-    nccl_result result = comm_enter(comm, "ncclCommRevoke", COMM_ANY);
-
-    if (result != NCCL_SUCCESS) {
-        return result;
-    }
-    if (flags == NCCL_REVOKE_PLAIN) {
-        comm_quit(comm);
-        comm_live(comm, COMM_REVOKED);
-    }
-    return comm_leave(comm, COMM_ANY,
-            flags == NCCL_REVOKE_PLAIN ? NCCL_SUCCESS : NCCL_INVALID_ARGUMENT);
-}
-
 /* ---- destroying ---- */
 
 /* Ranks that have not left. */
