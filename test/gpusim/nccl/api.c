@@ -30,7 +30,7 @@ static bool overlaps(nccl_comm comm, const struct call *call)
             call->output < call->input + input && !call_is_in_place(comm, call);
 }
 
-/* Where its memory is, is looked at by the CUDA half when it is on its stream. */
+/* Where its memory is, is looked at by the CUDA half. */
 static nccl_result run(nccl_comm comm, struct call *call)
 {
     if (overlaps(comm, call)) {
