@@ -516,19 +516,6 @@ static void leave_jobs(struct communicator_aborts *aborts)
     aborts_release(aborts);
 }
 
-/* NCCL 2.28 first stops all of them, so that no abort waits for a kernel of another. */
-static void revoke_all(const struct communicators *all)
-{
-    const struct nccl_api *nccl = all->gpu->nccl;
-
-    for (const struct communicator *c = all->first; c != NULL; c = c->next) {
-        if (nccl->comm_revoke != NULL && c->comm != NULL &&
-                c->stage == COMMUNICATOR_READY) {
-            (void)nccl->comm_revoke(c->comm, NCCL_REVOKE_PLAIN);
-        }
-    }
-}
-
 static void begin_abort(struct communicators *all)
 {
     struct communicator_aborts *aborts;
@@ -546,7 +533,6 @@ static void begin_abort(struct communicators *all)
     atomic_store_explicit(&aborts->left, count, memory_order_relaxed);
     atomic_store_explicit(&aborts->references, count + 1, memory_order_relaxed);
     all->aborts = aborts;
-    revoke_all(all);
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
         if (c->comm != NULL) {
             aborts->jobs[aborts->count++] =

@@ -313,6 +313,14 @@ static void run_ahead(struct ends_rank *r)
     trainer_end(r, &trainer);
 }
 
+/* So many passes of the engine, in which a sum does not end. */
+static void expect_idle(struct ends_rank *r, tutti_request *request)
+{
+    for (int i = 0; i < 1000; i++) {
+        CHECK(tutti_test(r->t, request) == TUTTI_AGAIN);
+    }
+}
+
 /*
  * A stream that waits takes no more launches after some, and then the host would wait in CUDA: so
  * many batches are issued ahead, and no more. The rest follows.
@@ -345,9 +353,7 @@ static void run_full(struct ends_rank *r)
     while (gpusim_calls("ncclAllReduce") - before < AHEAD * r->size) {
         CHECK(tutti_test(r->t, &requests[SUMS - 1]) == TUTTI_AGAIN);
     }
-    for (int i = 0; i < 1000; i++) {
-        CHECK(tutti_test(r->t, &requests[SUMS - 1]) == TUTTI_AGAIN);
-    }
+    expect_idle(r, &requests[SUMS - 1]);
     ends_meet(r);
     CHECK(gpusim_calls("ncclAllReduce") - before == AHEAD * r->size);
     ends_meet(r);
@@ -402,6 +408,46 @@ static void run_sets(struct ends_rank *r)
             (registers ? 3L * r->size : 0)); /* those of the world */
     CHECK((gpusim_nccl_live().registrations > 0) == registers);
     ends_meet(r);
+}
+
+/*
+ * Ranks 0 and 2 have a batch on their GPUs when all are to make the world's communicator: NCCL
+ * might wait for it there, so they come only when it is over.
+ */
+static void run_meeting(struct ends_rank *r)
+{
+    static const int others[] = { 0, 2 };
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, 2 * COUNT);
+    float host[COUNT];
+    tutti_request request;
+    long before;
+
+    CHECK(tutti_process_set_create(r->t, others, 2, &options.process_set) == TUTTI_OK);
+    if (r->rank != 1) {
+        sum_of_set(r, "members", options.process_set);
+        gpusim_hold(r->stream);
+        CHECK(tutti_allreduce_async(r->t, "held", memory, memory, COUNT, TUTTI_FLOAT32,
+                      TUTTI_SUM, &options, &request) == TUTTI_OK);
+        CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    }
+    ends_meet(r);
+    before = gpusim_calls("ncclCommInitRankConfig");
+    ends_meet(r);
+    ends_fill(r, memory + COUNT, (float)(r->rank + 1), COUNT, r->stream);
+    request = ends_sum(r, "world", memory + COUNT, memory + COUNT, COUNT, r->stream);
+    while (gpusim_calls("ncclCommInitRankConfig") == before) { /* rank 1 is there */
+        CHECK(tutti_test(r->t, &request) == TUTTI_AGAIN);
+    }
+    expect_idle(r, &request);
+    ends_meet(r);
+    CHECK(gpusim_calls("ncclCommInitRankConfig") == before + 1);
+    ends_meet(r);
+    gpusim_release(r->stream);
+    CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
+    CHECK(gpusim_read(host, (uint64_t)(uintptr_t)(memory + COUNT), sizeof host));
+    ends_expect(r, host, ends_total(r), COUNT);
+    ends_free(r, memory);
 }
 
 enum {
@@ -687,6 +733,7 @@ const struct ends_case cases_streams[] = {
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
     { .name = "sets", .body = run_sets, .parameters = "" },
     { .name = "registered_sets", .body = run_sets, .parameters = "gpu_register=true" },
+    { .name = "meeting", .body = run_meeting, .parameters = "gpu_connect=use" },
     { .name = "tables", .body = run_tables, .parameters = "" },
     { .name = "arena", .body = run_arena, .parameters = "gpu_register=true" },
     { .name = NULL },

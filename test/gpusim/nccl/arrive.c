@@ -1,117 +1,91 @@
 /*
- * Making communicators. Everything is done in steps that return when another rank has to go
- * on first, so that one thread can make several, and polls can bring them forward.
+ * Making communicators. Ranks find each other through an id, or are those of a parent, whose ranks
+ * tell each other their colours and get an id for each new communicator. Everything is done in
+ * steps that return when another rank has to go on first, so that polls can bring it forward.
  */
-#include "test/gpusim/nccl/arrive.h"
-
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/mem.h"
-#include "test/gpusim/gpusim.h"
-#include "test/gpusim/nccl/api.h"
-#include "test/gpusim/nccl/job.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/launch.h"
 
-/* The steps of a communicator towards being ready, or of a parent towards that. */
-struct arrive_job {
-    struct job base;
-    struct division division; /* by id: the child is its own parent */
-    enum {
-        PHASE_START,
-        PHASE_COLOURS, /* the colours are being told */
-        PHASE_CHILD /* the child's ranks arrive   */
-    } phase;
-    unsigned char id[SEGMENT_ID_BYTES]; /* of the child */
-    bool has_started; /* faults were looked for              */
-    bool is_lost; /* a fault: it never gets ready        */
-};
+/* ---- NCCL's kernels ---- */
 
-/* ---- who a rank is ---- */
-
-static uint64_t hash(const char *text, uint64_t value)
-{
-    for (; text[0] != '\0'; text++) {
-        value = (value ^ (unsigned char)text[0]) * UINT64_C(0x100000001b3);
-    }
-    return value;
-}
-
+/* Of each device: the context that they were loaded for last. */
 static struct {
-    pthread_once_t once;
-    uint64_t hash;
-} host = { .once = PTHREAD_ONCE_INIT };
+    pthread_mutex_t lock;
+    unsigned long long contexts[DEVICES_MAX];
+} loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* As NCCL, once in the life of a process. */
-static void find_host(void)
+/* As NCCL, which ignores what fails here. */
+static void *load(void *user)
 {
-    const char *id = getenv("NCCL_HOSTID");
-    char name[256] = "";
-    char boot[64] = "";
-    FILE *file;
+    static const char image[] = "kernels of NCCL";
+    cu_module module;
 
-    if (id == NULL) {
-        (void)gethostname(name, sizeof name - 1);
-        file = fopen("/proc/sys/kernel/random/boot_id", "re");
-        if (file != NULL) {
-            boot[fread(boot, 1, sizeof boot - 1, file)] = '\0';
-            (void)fclose(file);
-        }
-        id = name;
+    (void)cuCtxSetCurrent(((const struct nccl_comm_object *)user)->context);
+    if (cuModuleLoadData(&module, image) == CU_SUCCESS) {
+        (void)cuModuleUnload(module);
     }
-    host.hash = hash(boot, hash(id, UINT64_C(0xcbf29ce484222325)));
+    return NULL;
 }
 
-static void tell_who(nccl_comm comm)
+/*
+ * The first communicator of a context loads them on a thread of its own, as NCCL does (init.cc:
+ * ncclInitKernelsForDevice() asks for the attributes of each). Loading waits for all that the
+ * device has to do, and breaks a capture of global mode.
+ */
+static void load_kernels(nccl_comm comm)
 {
-    struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
-    const char *bus = gpusim_device_pci(comm->device);
+    unsigned long long *context = &loaded.contexts[comm->device];
+    unsigned long long id = 0;
+    pthread_t thread;
 
-    (void)pthread_once(&host.once, find_host);
-    here->pid = getpid();
-    here->ranks = comm->ranks;
-    here->ids = comm->ids;
-    here->host = host.hash;
-    (void)snprintf(here->bus, sizeof here->bus, "%s", bus == NULL ? "" : bus);
-    segment_advance(&comm->segment, SEGMENT_TOLD);
+    (void)cuCtxGetId(comm->context, &id);
+    (void)pthread_mutex_lock(&loaded.lock);
+    if (*context != id && pthread_create(&thread, NULL, load, comm) == 0) {
+        (void)pthread_join(thread, NULL);
+        *context = id;
+    }
+    (void)pthread_mutex_unlock(&loaded.lock);
 }
 
 /* ---- finding each other ---- */
 
-static bool all_have(nccl_comm comm, enum segment_state state)
-{
-    int rank;
+static const char *host_id;
 
-    for (rank = 0; rank < comm->ranks; rank++) {
-        if (segment_state(&comm->segment, rank) < state) {
-            return false;
-        }
-    }
-    return true;
+/* As NCCL, once in the life of a process. */
+static void find_host(void)
+{
+    host_id = getenv("NCCL_HOSTID");
 }
 
-/* What NCCL checks when all ranks are there. */
-static void check_ranks(nccl_comm comm)
+/* Who this rank is, and what all must have been given alike. */
+static void tell(nccl_comm comm)
 {
-    const struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
-    const struct segment_rank *there;
-    int rank;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct segment_rank *here = &comm->segment.shared->ranks[comm->rank];
+    const struct segment_word word = {
+        .facts = { .function = FUNCTION_INIT, .root = comm->ranks, .count = comm->ids }
+    };
 
-    for (rank = 0; rank < comm->ranks; rank++) {
-        there = segment_rank(&comm->segment, rank);
-        if (there->ranks != here->ranks) {
-            comm_report_fatal("ncclCommInitRank: rank %d has %d ranks, rank %d %lld",
-                    comm->rank, comm->ranks, rank, (long long)there->ranks);
-        }
-        if (there->ids != here->ids) {
-            comm_report_fatal(
-                    "ncclCommInitRankScalable: rank %d was given other ids", rank);
-        }
-        if (rank != comm->rank && there->host == here->host &&
-                strcmp(there->bus, here->bus) == 0) {
+    (void)pthread_once(&once, find_host);
+    (void)snprintf(here->host, sizeof here->host, "%s", host_id == NULL ? "" : host_id);
+    (void)snprintf(here->bus, sizeof here->bus, "%s", gpusim_device_pci(comm->device));
+    segment_come(&comm->segment, SEGMENT_HOSTS, &word);
+}
+
+/* As NCCL, when all ranks are there. */
+static void check_devices(nccl_comm comm)
+{
+    const struct segment_rank *ranks = comm->segment.shared->ranks;
+    const struct segment_rank *here = &ranks[comm->rank];
+
+    for (int rank = 0; rank < comm->ranks; rank++) {
+        if (rank != comm->rank && strcmp(ranks[rank].host, here->host) == 0 &&
+                strcmp(ranks[rank].bus, here->bus) == 0) {
             comm_report_fatal("ncclCommInitRank: Duplicate GPU detected: rank %d and "
                               "rank %d both on CUDA device %s",
                     comm->rank, rank, here->bus);
@@ -119,197 +93,223 @@ static void check_ranks(nccl_comm comm)
     }
 }
 
-static void finish(nccl_comm comm)
+/* The child arrives; what could not go on ends the process. */
+static nccl_result arrive_step(struct job *job)
 {
-    segment_id_release(comm->segment.id);
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->life = COMM_LIVE;
-    (void)pthread_mutex_unlock(&comm->lock);
-}
+    nccl_comm comm = job->child;
+    int value;
 
-/* As far as it goes now; what could not go on ends the process. */
-static nccl_result go_on(struct arrive_job *self)
-{
-    nccl_comm comm = self->division.child;
-    long value;
-
-    if (!self->has_started) {
-        self->has_started = true;
-        self->is_lost = fault_at(comm->rank, "init", &value);
-    }
-    if (self->is_lost || !load_kernels(comm)) {
-        return NCCL_IN_PROGRESS;
-    }
-    if (comm->segment.shared == NULL) {
-        comm_open_segment(comm, self->id);
-        tell_who(comm);
-    }
-    if (segment_state(&comm->segment, comm->rank) == SEGMENT_TOLD) {
-        if (!all_have(comm, SEGMENT_TOLD)) {
-            return NCCL_IN_PROGRESS;
+    if (!job->is_begun) {
+        job->is_begun = true;
+        job->is_stuck = fault_at(comm->rank, "init", &value);
+        if (!job->is_stuck) {
+            load_kernels(comm);
+            segment_open(&comm->segment, job->word.id, comm->rank, comm->ranks);
+            tell(comm);
         }
-        check_ranks(comm);
-        segment_advance(&comm->segment, SEGMENT_READY);
     }
-    if (!all_have(comm, SEGMENT_READY)) {
+    if (job->is_stuck ||
+            segment_missing(&comm->segment, SEGMENT_HOSTS, UINT64_MAX) != 0) {
         return NCCL_IN_PROGRESS;
     }
-    finish(comm);
+    segment_agree(&comm->segment, SEGMENT_HOSTS, UINT64_MAX);
+    check_devices(comm);
+    segment_release(&comm->segment);
+    comm_live(comm, COMM_LIVE);
     return NCCL_SUCCESS;
 }
 
-/* ---- by a parent ---- */
+/* ---- by ids ---- */
 
-static const char *meeting_name(int64_t kind)
+nccl_result ncclGetUniqueId(struct nccl_id *id)
 {
-    return kind == MEETING_SPLIT ? "ncclCommSplit" : "ncclCommDestroy";
-}
+    nccl_result result = comm_begin("ncclGetUniqueId", -1);
 
-void arrive_check(nccl_comm comm, uint64_t members)
-{
-    int64_t kind = segment_word(&comm->segment, comm->rank)->kind;
-    int64_t other;
-    int rank;
-
-    for (rank = 0; rank < comm->ranks; rank++) {
-        other = segment_word(&comm->segment, rank)->kind;
-        if ((members >> rank & 1) != 0 && other != kind) {
-            comm_report_fatal("MISMATCH in communicator %04llx: rank %d calls %s; rank "
-                              "%d calls %s",
-                    (unsigned long long)comm->number, comm->rank, meeting_name(kind),
-                    rank, meeting_name(other));
-        }
-    }
-}
-
-static bool is_of_colour(const struct division *division, int rank)
-{
-    return segment_word(&division->parent->segment, rank)->first == division->colour;
-}
-
-/* Whether a rank comes before another in the child: by key, then by rank in the parent. */
-static bool is_before(const struct segment *segment, int a, int b)
-{
-    int64_t key_a = segment_word(segment, a)->second;
-    int64_t key_b = segment_word(segment, b)->second;
-
-    return key_a != key_b ? key_a < key_b : a < b;
-}
-
-/* This rank's place in the child, and how many there are. @return who is first */
-static int find_place(const struct division *division)
-{
-    const struct segment *segment = &division->parent->segment;
-    int here = division->parent->rank;
-    int leader = here;
-    int rank;
-
-    division->child->rank = 0;
-    division->child->ranks = 0;
-    for (rank = 0; rank < division->parent->ranks; rank++) {
-        if (!is_of_colour(division, rank)) {
-            continue;
-        }
-        division->child->ranks++;
-        division->child->rank += is_before(segment, rank, here);
-        if (is_before(segment, rank, leader)) {
-            leader = rank;
-        }
-    }
-    return leader;
-}
-
-/* Everybody's colour is known: the id of the first of each colour is the child's. */
-static void child_begins(struct arrive_job *self)
-{
-    const struct division *division = &self->division;
-    nccl_comm parent = division->parent;
-    int leader;
-
-    arrive_check(parent, UINT64_MAX);
-    if (division->child != NULL) {
-        leader = find_place(division);
-        memcpy(self->id, segment_word(&parent->segment, leader)->id, SEGMENT_ID_BYTES);
-        if (leader != parent->rank) {
-            segment_id_release(segment_word(&parent->segment, parent->rank)->id);
-        }
-        self->base.waits = division->child;
-    }
-}
-
-/* The phase that comes first now, and none after it. */
-static nccl_result phase_step(struct arrive_job *self)
-{
-    const struct division *division = &self->division;
-    struct segment *segment = &division->parent->segment;
-    struct segment_word word = {
-        .kind = MEETING_SPLIT,
-        .first = division->colour,
-        .second = division->key,
-    };
-
-    switch (self->phase) {
-    case PHASE_START:
-        if (division->child != NULL) {
-            segment_id_make(word.id);
-        }
-        segment_meet(segment, &word);
-        return NCCL_SUCCESS;
-    case PHASE_COLOURS:
-        if (segment_missing(segment, UINT64_MAX) != 0) {
-            return NCCL_IN_PROGRESS;
-        }
-        child_begins(self);
-        return NCCL_SUCCESS;
-    case PHASE_CHILD:
-        return division->child == NULL ? NCCL_SUCCESS : go_on(self);
-    }
-    return NCCL_INTERNAL_ERROR;
-}
-
-static nccl_result arrive_step(struct job *job)
-{
-    struct arrive_job *self = (struct arrive_job *)job;
-    nccl_result result = phase_step(self);
-
-    while (result == NCCL_SUCCESS && self->phase != PHASE_CHILD) {
-        self->phase++;
-        result = phase_step(self);
+    if (result == NCCL_SUCCESS) {
+        segment_id_make((unsigned char *)id->bytes);
     }
     return result;
 }
 
-static void free_job(struct job *job)
+/* What all ranks must have been given alike; 0: one is no id. */
+static uint64_t hash_ids(const struct nccl_id *ids, int count)
 {
-    mem_free(job);
+    uint64_t hash = 1;
+
+    for (int i = 0; i < count; i++) {
+        if (!segment_is_id((const unsigned char *)ids[i].bytes)) {
+            return 0;
+        }
+        for (size_t b = 0; b < sizeof ids[i].bytes; b++) {
+            hash = (hash ^ (unsigned char)ids[i].bytes[b]) * UINT64_C(0x100000001b3);
+        }
+    }
+    return hash;
 }
 
-static struct arrive_job *create(nccl_comm comm, const char *function)
+/* What a config says; false for what the real one refuses. */
+static bool take_config(const struct nccl_config *config, bool *blocks)
 {
-    struct arrive_job *self = must(mem_calloc(1, sizeof *self));
+    struct gpusim_nccl_live *live;
 
-    self->base = (struct job){ .comm = comm,
-        .waits = comm,
+    if (config->size != sizeof *config || config->magic != NCCL_CONFIG_MAGIC ||
+            (config->blocking != 0 && config->blocking != 1) ||
+            (config->net_name != NULL && strcmp(config->net_name, "Socket") != 0)) {
+        return false;
+    }
+    *blocks = config->blocking == 1;
+    live = live_lock();
+    live->unnamed += config->comm_name == NULL;
+    live->min_ctas = config->min_ctas;
+    live->max_ctas = config->max_ctas;
+    live->traffic_class = config->traffic_class;
+    live_unlock();
+    return true;
+}
+
+/* Ranks meet by the first of several ids. */
+static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
+        const struct nccl_id *ids, int id_count, int rank,
+        const struct nccl_config *config)
+{
+    nccl_result result = comm_begin(function, rank);
+    const uint64_t hash = hash_ids(ids, id_count);
+    struct job job = { .function = function, .step = arrive_step };
+    bool blocks = true;
+
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    if (size > SEGMENT_RANKS_MAX || rank < 0 || rank >= size || id_count > size ||
+            hash == 0 || gpusim_current_device() < 0 ||
+            (config != NULL && !take_config(config, &blocks))) {
+        return job_group_failed(comm_error(NCCL_INVALID_ARGUMENT,
+                "%s: rank %d of %d, the config, its network, the context or one of %d "
+                "ids",
+                function, rank, size, id_count));
+    }
+    *comm = comm_create(rank, size, blocks);
+    (*comm)->ids = hash;
+    job.comm = job.child = *comm;
+    memcpy(job.word.id, ids->bytes, sizeof job.word.id);
+    return job_submit(&job);
+}
+
+nccl_result ncclCommInitRank(nccl_comm *comm, int size, struct nccl_id id, int rank)
+{
+    return init_rank("ncclCommInitRank", comm, size, &id, 1, rank, NULL);
+}
+
+nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
+        int rank, struct nccl_config *config)
+{
+    return init_rank("ncclCommInitRankConfig", comm, size, &id, 1, rank, config);
+}
+
+nccl_result ncclCommInitRankScalable(nccl_comm *comm, int size, int rank, int count,
+        struct nccl_id *ids, struct nccl_config *config)
+{
+    return init_rank("ncclCommInitRankScalable", comm, size, ids, count, rank, config);
+}
+
+/* ---- by a parent ---- */
+
+/* Whether a rank comes before another in the child: by key, then by rank in the parent. */
+static bool is_before(const struct segment *segment, int a, int b)
+{
+    const int64_t key_a = segment_word(segment, SEGMENT_HOSTS, a)->key;
+    const int64_t key_b = segment_word(segment, SEGMENT_HOSTS, b)->key;
+
+    return key_a != key_b ? key_a < key_b : a < b;
+}
+
+/* Everybody's colour is known: this rank's place, and the id of the first of its colour. */
+static void find_place(struct job *job)
+{
+    const struct segment *segment = &job->comm->segment;
+    const int here = segment->rank;
+    int leader = here;
+
+    for (int rank = 0; rank < segment->ranks; rank++) {
+        if (segment_word(segment, SEGMENT_HOSTS, rank)->colour == job->word.colour) {
+            job->child->ranks++;
+            job->child->rank += is_before(segment, rank, here);
+            leader = is_before(segment, rank, leader) ? rank : leader;
+        }
+    }
+    if (leader != here) {
+        segment_id_drop(job->word.id);
+        memcpy(job->word.id, segment_word(segment, SEGMENT_HOSTS, leader)->id,
+                sizeof job->word.id);
+    }
+}
+
+/* The ranks tell their colours; then the child arrives. */
+static nccl_result split_step(struct job *job)
+{
+    struct segment *segment = &job->comm->segment;
+
+    if (!job->is_begun) {
+        job->is_begun = true;
+        job->word.facts.function = FUNCTION_SPLIT;
+        if (job->child != NULL) {
+            segment_id_make(job->word.id);
+        }
+        segment_come(segment, SEGMENT_HOSTS, &job->word);
+    }
+    if (segment_missing(segment, SEGMENT_HOSTS, UINT64_MAX) != 0) {
+        return NCCL_IN_PROGRESS;
+    }
+    segment_agree(segment, SEGMENT_HOSTS, UINT64_MAX);
+    if (job->child == NULL) {
+        return NCCL_SUCCESS;
+    }
+    find_place(job);
+    job->step = arrive_step;
+    job->is_begun = false;
+    return arrive_step(job);
+}
+
+/* The parent is entered. */
+static nccl_result split(
+        struct job *job, nccl_comm *part, const struct nccl_config *config)
+{
+    bool blocks;
+    bool flies;
+
+    if (job->word.colour < NCCL_NO_COLOUR || !take_config(config, &blocks)) {
+        return comm_error(NCCL_INVALID_ARGUMENT, "%s: colour %lld, or the config",
+                job->function, (long long)job->word.colour);
+    }
+    (void)pthread_mutex_lock(&job->comm->lock);
+    flies = job->comm->flying != 0;
+    (void)pthread_mutex_unlock(&job->comm->lock);
+    if (flies) {
+        return comm_misuse(job->comm, job->function, "operations are outstanding",
+                NCCL_INVALID_USAGE);
+    }
+    *part = NULL;
+    if (job->word.colour != NCCL_NO_COLOUR) {
+        cu_context before;
+
+        (void)cuCtxPushCurrent_v2(job->comm->context);
+        *part = job->child = comm_create(0, 0, blocks);
+        (void)cuCtxPopCurrent_v2(&before);
+    }
+    return job_submit(job);
+}
+
+nccl_result ncclCommSplit(nccl_comm comm, int colour, int key, nccl_comm *part,
+        struct nccl_config *config)
+{
+    static const char function[] = "ncclCommSplit";
+    struct job job = { .comm = comm,
         .function = function,
-        .step = arrive_step,
-        .dispose = free_job };
-    return self;
-}
+        .step = split_step,
+        .word = { .colour = colour, .key = key } };
+    nccl_result result = comm_enter(comm, function, COMM_READY);
 
-struct job *arrive_by_id(nccl_comm comm, const unsigned char *id)
-{
-    struct arrive_job *self = create(comm, "ncclCommInitRank");
-
-    self->division = (struct division){ .parent = comm, .child = comm };
-    self->phase = PHASE_CHILD;
-    memcpy(self->id, id, SEGMENT_ID_BYTES);
-    return &self->base;
-}
-
-struct job *arrive_by_parent(const struct division *division)
-{
-    struct arrive_job *self = create(division->parent, meeting_name(MEETING_SPLIT));
-
-    self->division = *division;
-    return &self->base;
+    return result != NCCL_SUCCESS
+            ? result
+            : comm_leave(comm, COMM_READY, split(&job, part, config));
 }

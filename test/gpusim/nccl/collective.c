@@ -1,252 +1,75 @@
 /*
- * Collectives: step by step, every rank puts a chunk of its data into the shared memory,
- * waits until all have, and takes what it needs. A chunk is written again two steps later,
- * when all ranks, having come to the step between, have read it.
+ * What kernels do. For a collective every rank writes what it gives to the shared file, comes to a
+ * meeting, waits until all have, and takes what it needs. The place is used again two meetings
+ * later, when all ranks, having come to the one between, have read it. Sums are folded in the
+ * order of ranks, and every partial sum is rounded to the type, as in a ring that starts at rank 0.
  *
- *   rank 0   put 0 | come to 0 ... all there | take 0, put 1 | come to 1 ...
- *   rank 1     put 0 | come to 0 . all there | take 0, put 1 | come to 1 ...
+ * Sends and receives of a group are under way all at once; those to, or from, one rank match in
+ * their order. A send ends when the receiver has taken it, so that what is not matched hangs,
+ * as on a GPU.
  */
-#include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "test/gpusim/gpusim.h"
+#include "base/mem.h"
+#include "ops/reduce/reduce.h"
 #include "test/gpusim/nccl/launch.h"
-#include "test/gpusim/nccl/reduce.h"
 
-static_assert(sizeof(struct segment_facts) == 64, "facts are compared as bytes");
-
-/* One step of one collective. */
-struct step {
-    struct launch *launch;
-    const struct call *call;
-    size_t width; /* bytes of an element                     */
-    uint64_t offset; /* elements before this step               */
-    size_t count; /* elements of each part in this step      */
-    uint64_t number; /* of the step in the communicator         */
+/* The product's, whose arithmetic is that of tests of its own. */
+static const tutti_dtype types[] = {
+    [NCCL_INT8] = TUTTI_INT8,
+    [NCCL_UINT8] = TUTTI_UINT8,
+    [NCCL_INT32] = TUTTI_INT32,
+    [NCCL_UINT32] = TUTTI_UINT32,
+    [NCCL_INT64] = TUTTI_INT64,
+    [NCCL_UINT64] = TUTTI_UINT64,
+    [NCCL_FLOAT16] = TUTTI_FLOAT16,
+    [NCCL_FLOAT32] = TUTTI_FLOAT32,
+    [NCCL_FLOAT64] = TUTTI_FLOAT64,
+    [NCCL_BFLOAT16] = TUTTI_BFLOAT16,
 };
 
-/* Parts that a rank's chunk has: one for each receiver, or one for all. */
-static size_t parts_of(nccl_comm comm, enum function function)
+static const tutti_reduce_op folds[] = {
+    [NCCL_SUM] = TUTTI_SUM,
+    [NCCL_PROD] = TUTTI_PRODUCT,
+    [NCCL_MAX] = TUTTI_MAX,
+    [NCCL_MIN] = TUTTI_MIN,
+};
+
+/* A side of a call: how many times its count it has. */
+enum side {
+    SIDE_NONE,
+    SIDE_ONE,
+    SIDE_ALL, /* once for each rank    */
+    SIDE_ROOT /* once on the root only */
+};
+
+static const struct {
+    const char *name;
+    enum side input, output;
+} functions[] = {
+    [FUNCTION_ALL_REDUCE] = { "ncclAllReduce", SIDE_ONE, SIDE_ONE },
+    [FUNCTION_REDUCE] = { "ncclReduce", SIDE_ONE, SIDE_ROOT },
+    [FUNCTION_BROADCAST] = { "ncclBroadcast", SIDE_ROOT, SIDE_ONE },
+    [FUNCTION_ALL_GATHER] = { "ncclAllGather", SIDE_ONE, SIDE_ALL },
+    [FUNCTION_REDUCE_SCATTER] = { "ncclReduceScatter", SIDE_ALL, SIDE_ONE },
+    [FUNCTION_SEND] = { "ncclSend", SIDE_ONE, SIDE_NONE },
+    [FUNCTION_RECV] = { "ncclRecv", SIDE_NONE, SIDE_ONE },
+    [FUNCTION_MESSAGE] = { "a message", SIDE_NONE, SIDE_NONE },
+    [FUNCTION_INIT] = { "ncclCommInitRank", SIDE_NONE, SIDE_NONE },
+    [FUNCTION_SPLIT] = { "ncclCommSplit", SIDE_NONE, SIDE_NONE },
+    [FUNCTION_DESTROY] = { "ncclCommDestroy", SIDE_NONE, SIDE_NONE },
+};
+
+/* ---- calls ---- */
+
+const char *type_name(nccl_dtype type)
 {
-    return function == FUNCTION_REDUCE_SCATTER ? (size_t)comm->ranks : 1;
-}
-
-static unsigned char *part(const struct step *step, int rank, int index)
-{
-    return segment_chunk(&step->launch->comm->segment, rank, step->number) +
-            (size_t)index * step->count * step->width;
-}
-
-/* Puts this rank's data of the step where all can read them. */
-static void put(const struct step *step)
-{
-    nccl_comm comm = step->launch->comm;
-    const struct call *call = step->call;
-    size_t parts = parts_of(comm, call->function);
-    size_t bytes = step->count * step->width;
-    size_t i;
-
-    if (call->function == FUNCTION_BROADCAST && comm->rank != call->root) {
-        return;
-    }
-    for (i = 0; i < parts; i++) {
-        gpusim_copy_out(part(step, comm->rank, (int)i),
-                call->input + (i * call->count + step->offset) * step->width, bytes);
-    }
-}
-
-/* Writes to this rank's output, of which part `index` is meant. */
-static void take_part(const struct step *step, int index, const void *from)
-{
-    gpusim_copy_in(step->call->output +
-                    ((size_t)index * step->call->count + step->offset) * step->width,
-            from, step->count * step->width);
-}
-
-/* Folds a part of all ranks, in their order. */
-static void take_folded(const struct step *step, int index)
-{
-    const struct call *call = step->call;
-    nccl_comm comm = step->launch->comm;
-    unsigned char *buffer = step->launch->buffer;
-    int rank;
-
-    memcpy(buffer, part(step, 0, index), step->count * step->width);
-    for (rank = 1; rank < comm->ranks; rank++) {
-        reduce_fold(
-                call->type, call->fold, buffer, part(step, rank, index), step->count);
-    }
-    take_part(step, 0, buffer);
-}
-
-static void take(const struct step *step)
-{
-    const struct call *call = step->call;
-    int here = step->launch->comm->rank;
-    int rank;
-
-    switch (call->function) {
-    case FUNCTION_REDUCE:
-        if (here != call->root) {
-            return;
-        }
-        take_folded(step, 0);
-        return;
-    case FUNCTION_ALL_REDUCE:
-        take_folded(step, 0);
-        return;
-    case FUNCTION_REDUCE_SCATTER:
-        take_folded(step, here);
-        return;
-    case FUNCTION_BROADCAST:
-        take_part(step, 0, part(step, call->root, 0));
-        return;
-    case FUNCTION_ALL_GATHER:
-        for (rank = 0; rank < step->launch->comm->ranks; rank++) {
-            take_part(step, rank, part(step, rank, 0));
-        }
-        return;
-    case FUNCTION_SEND:
-    case FUNCTION_RECV:
-        return;
-    }
-}
-
-/* Ranks that have not come to the step. */
-static uint64_t missing(const struct segment *segment, uint64_t number)
-{
-    uint64_t missing_ranks = 0;
-    int rank;
-
-    for (rank = 0; rank < segment->ranks; rank++) {
-        if (atomic_load(&segment_rank(segment, rank)->steps) < number) {
-            missing_ranks |= UINT64_C(1) << rank;
-        }
-    }
-    return missing_ranks;
-}
-
-static void facts_text(const struct segment_facts *facts, char *text, size_t capacity)
-{
-    (void)snprintf(text, capacity,
-            "%s #%llu of %llu x %s, reduction %d, root %d, %u of %u in its group, "
-            "at element %llu; registered at %llx and %llx",
-            function_name((enum function)facts->function),
-            (unsigned long long)facts->sequence, (unsigned long long)facts->count,
-            reduce_type_name(facts->type), facts->reduction, facts->root,
-            facts->place + 1, facts->places, (unsigned long long)facts->offset,
-            (unsigned long long)facts->input_place,
-            (unsigned long long)facts->output_place);
-}
-
-/* All ranks do the same in this step, or the process ends. */
-static void agree(const struct step *step)
-{
-    nccl_comm comm = step->launch->comm;
-    const struct segment_facts *ours =
-            &segment_rank(&comm->segment, comm->rank)->facts[step->number & 1];
-    const struct segment_facts *theirs;
-    char here[SEGMENT_TEXT_BYTES];
-    char there[SEGMENT_TEXT_BYTES];
-    int rank;
-
-    for (rank = 0; rank < comm->ranks; rank++) {
-        theirs = &segment_rank(&comm->segment, rank)->facts[step->number & 1];
-        if (memcmp(theirs, ours, sizeof *ours) == 0) {
-            continue;
-        }
-        facts_text(ours, here, sizeof here);
-        facts_text(theirs, there, sizeof there);
-        comm_report_fatal(
-                "MISMATCH in communicator %04llx: rank %d does %s; rank %d does %s",
-                (unsigned long long)comm->number, comm->rank, here, rank, there);
-    }
-}
-
-static void tell_facts(const struct step *step)
-{
-    nccl_comm comm = step->launch->comm;
-    const struct call *call = step->call;
-    struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
-    struct segment_facts *facts = &here->facts[step->number & 1];
-
-    facts->sequence = call->sequence;
-    facts->offset = step->offset;
-    facts->count = call->count;
-    facts->function = (int32_t)call->function;
-    facts->type = call->type;
-    facts->reduction = call->fold;
-    facts->root = call->root;
-    facts->place = call->place;
-    facts->places = call->places;
-    facts->input_place = call->input_place;
-    facts->output_place = call->output_place;
-    atomic_store(&here->steps, step->number);
-    segment_ring_all(&comm->segment);
-}
-
-/* One step; false when the kernel has to leave. */
-static bool run_step(struct step *step)
-{
-    struct segment *segment = &step->launch->comm->segment;
-    uint64_t waiting;
-    uint32_t seen;
-
-    step->number = atomic_load(&segment_rank(segment, segment->rank)->steps) + 1;
-    put(step);
-    tell_facts(step);
-    step->launch->patience = (struct patience){ .since = 0 };
-    for (;;) {
-        seen = segment_bell(segment);
-        waiting = missing(segment, step->number);
-        if (waiting == 0) {
-            break;
-        }
-        if (!launch_pause(step->launch, seen, step->call, waiting)) {
-            return false;
-        }
-    }
-    agree(step);
-    take(step);
-    return true;
-}
-
-bool collective_run(struct launch *launch, const struct call *call)
-{
-    struct step step = {
-        .launch = launch,
-        .call = call,
-        .width = reduce_type_bytes(call->type),
-    };
-    size_t most =
-            SEGMENT_CHUNK_BYTES / step.width / parts_of(launch->comm, call->function);
-
-    for (; step.offset < call->count; step.offset += step.count) {
-        step.count = call->count - step.offset;
-        if (step.count > most) {
-            step.count = most;
-        }
-        if (!run_step(&step)) {
-            return false;
-        }
-    }
-    return true;
+    return tutti_dtype_name(types[type]);
 }
 
 const char *function_name(enum function function)
 {
-    static const char *const names[] = {
-        [FUNCTION_ALL_REDUCE] = "ncclAllReduce",
-        [FUNCTION_REDUCE] = "ncclReduce",
-        [FUNCTION_BROADCAST] = "ncclBroadcast",
-        [FUNCTION_ALL_GATHER] = "ncclAllGather",
-        [FUNCTION_REDUCE_SCATTER] = "ncclReduceScatter",
-        [FUNCTION_SEND] = "ncclSend",
-        [FUNCTION_RECV] = "ncclRecv",
-    };
-
-    return names[function];
+    return functions[function].name;
 }
 
 bool function_is_pair(enum function function)
@@ -254,24 +77,235 @@ bool function_is_pair(enum function function)
     return function == FUNCTION_SEND || function == FUNCTION_RECV;
 }
 
-size_t call_input_bytes(nccl_comm comm, const struct call *call)
+static size_t part_bytes(const struct call *call)
 {
-    size_t bytes = call->count * reduce_type_bytes(call->type);
-
-    if (call->function == FUNCTION_RECV ||
-            (call->function == FUNCTION_BROADCAST && comm->rank != call->root)) {
-        return 0;
-    }
-    return bytes * parts_of(comm, call->function);
+    return call->count * tutti_dtype_size(types[call->type]);
 }
 
-size_t call_output_bytes(nccl_comm comm, const struct call *call)
+static size_t side_bytes(
+        const struct nccl_comm_object *comm, const struct call *call, enum side side)
 {
-    size_t bytes = call->count * reduce_type_bytes(call->type);
+    switch (side) {
+    case SIDE_NONE:
+        return 0;
+    case SIDE_ONE:
+        return part_bytes(call);
+    case SIDE_ALL:
+        return part_bytes(call) * (size_t)comm->ranks;
+    case SIDE_ROOT:
+        return comm->rank == call->root ? part_bytes(call) : 0;
+    }
+    return 0;
+}
 
-    if (call->function == FUNCTION_SEND ||
-            (call->function == FUNCTION_REDUCE && comm->rank != call->root)) {
+size_t call_input_bytes(const struct nccl_comm_object *comm, const struct call *call)
+{
+    return side_bytes(comm, call, functions[call->function].input);
+}
+
+size_t call_output_bytes(const struct nccl_comm_object *comm, const struct call *call)
+{
+    return side_bytes(comm, call, functions[call->function].output);
+}
+
+/* Where in a side the rank's own part is. */
+static size_t own_part(nccl_comm comm, const struct call *call, enum side side)
+{
+    return side == SIDE_ALL ? part_bytes(call) * (size_t)comm->rank : 0;
+}
+
+bool call_is_in_place(nccl_comm comm, const struct call *call)
+{
+    return call->input + own_part(comm, call, functions[call->function].input) ==
+            call->output + own_part(comm, call, functions[call->function].output);
+}
+
+/* Of a side: 0 if it is not on all ranks, 1 where only what is registered has to be the same. */
+static uint64_t noted_place(enum side side, enum side other, uint64_t place)
+{
+    if (side == SIDE_ROOT) {
         return 0;
     }
-    return call->function == FUNCTION_ALL_GATHER ? bytes * (size_t)comm->ranks : bytes;
+    return other == SIDE_ALL || other == SIDE_NONE ? place != 0 : place;
+}
+
+void call_note_places(struct call *call, uint64_t input, uint64_t output)
+{
+    const enum side in = functions[call->function].input;
+    const enum side out = functions[call->function].output;
+
+    call->input_place = noted_place(in, out, input);
+    call->output_place = noted_place(out, in, output);
+}
+
+/* ---- collectives ---- */
+
+/* Folds a part of all ranks. */
+static void take_folded(nccl_comm comm, const struct call *call, uint64_t part)
+{
+    const struct reduce_spec spec = { .dtype = types[call->type],
+        .op = folds[call->fold],
+        .divisor = 1,
+        .prescale = 1,
+        .postscale = 1 };
+    const size_t bytes = part_bytes(call);
+    void *sum = must(mem_alloc(bytes));
+    void *more = must(mem_alloc(bytes));
+
+    segment_take(
+            &comm->segment, segment_place(&comm->segment, 0, 0) + part, sum, bytes);
+    for (int rank = 1; rank < comm->ranks; rank++) {
+        segment_take(&comm->segment, segment_place(&comm->segment, rank, 0) + part,
+                more, bytes);
+        reduce_tree(&spec, (const void *[]){ sum, more }, 2, (void *[]){ sum }, 1,
+                call->count);
+    }
+    gpusim_copy_in(call->output, sum, bytes);
+    mem_free(sum);
+    mem_free(more);
+}
+
+static void take_from(nccl_comm comm, int rank, uint64_t to, size_t bytes)
+{
+    gpusim_memory_lock();
+    segment_take(&comm->segment, segment_place(&comm->segment, rank, 0), gpusim_at(to),
+            bytes);
+    gpusim_memory_unlock();
+}
+
+static void take(nccl_comm comm, const struct call *call)
+{
+    const size_t bytes = part_bytes(call);
+
+    if (call_output_bytes(comm, call) == 0) {
+        return;
+    }
+    if (call->fold >= 0) {
+        take_folded(comm, call, own_part(comm, call, functions[call->function].input));
+    } else if (call->function == FUNCTION_BROADCAST) {
+        take_from(comm, call->root, call->output, bytes);
+    } else {
+        for (int rank = 0; rank < comm->ranks; rank++) {
+            take_from(comm, rank, call->output + (size_t)rank * bytes, bytes);
+        }
+    }
+}
+
+static struct segment_facts facts_of(const struct call *call)
+{
+    return (struct segment_facts){ .function = (int32_t)call->function,
+        .count = call->count,
+        .type = call->type,
+        .reduction = call->fold,
+        .root = call->root,
+        .place = call->place,
+        .places = call->places,
+        .input_place = call->input_place,
+        .output_place = call->output_place };
+}
+
+static uint64_t missing_ranks(void *user)
+{
+    const struct launch *launch = user;
+
+    return segment_missing(&launch->comm->segment, SEGMENT_KERNELS, UINT64_MAX);
+}
+
+bool collective_run(struct launch *launch, const struct call *call)
+{
+    const struct segment_word word = { .facts = facts_of(call) };
+    struct segment *segment = &launch->comm->segment;
+
+    segment_put(segment, segment_place(segment, segment->rank, 1), call->input,
+            call_input_bytes(launch->comm, call));
+    segment_come(segment, SEGMENT_KERNELS, &word);
+    if (!launch_await(launch, call, missing_ranks)) {
+        return false;
+    }
+    segment_agree(segment, SEGMENT_KERNELS, UINT64_MAX);
+    take(launch->comm, call);
+    return true;
+}
+
+/* ---- sends and receives ---- */
+
+static struct segment_facts message_of(const struct call *call)
+{
+    struct segment_facts facts = facts_of(call);
+
+    facts.function = FUNCTION_MESSAGE;
+    facts.input_place = facts.output_place = call->input_place + call->output_place;
+    facts.root = -1;
+    return facts;
+}
+
+static void send(const struct segment *segment, struct call *call)
+{
+    struct segment_pair *pair = &segment->shared->pairs[segment->rank][call->root];
+    const uint64_t taken = atomic_load(&pair->taken);
+
+    if (call->message == 0 && taken == atomic_load(&pair->sent)) {
+        segment_put(segment, segment_message_place(segment->rank, call->root),
+                call->input, part_bytes(call));
+        pair->facts = message_of(call);
+        call->message = taken + 1;
+        atomic_store(&pair->sent, taken + 1);
+        segment_ring(segment);
+    }
+    call->is_done = call->message != 0 && taken >= call->message;
+}
+
+static void receive(const struct segment *segment, struct call *call)
+{
+    struct segment_pair *pair = &segment->shared->pairs[call->root][segment->rank];
+    const uint64_t taken = atomic_load(&pair->taken);
+    const struct segment_facts facts = message_of(call);
+
+    if (taken == atomic_load(&pair->sent)) {
+        return;
+    }
+    segment_compare(segment, &facts, call->root, &pair->facts);
+    gpusim_memory_lock();
+    segment_take(segment, segment_message_place(call->root, segment->rank),
+            gpusim_at(call->output), part_bytes(call));
+    gpusim_memory_unlock();
+    atomic_store(&pair->taken, taken + 1);
+    call->is_done = true;
+    segment_ring(segment);
+}
+
+/* Moves what can be moved; ranks with messages that are not over. */
+static uint64_t move(void *user)
+{
+    const struct launch *launch = user;
+    uint64_t busy[2] = { 0, 0 }; /* with an earlier send, or receive, under way */
+
+    for (struct call *call = launch->calls; call != launch->calls + launch->count;
+            call++) {
+        const bool sends = call->function == FUNCTION_SEND;
+        const uint64_t peer = UINT64_C(1) << call->root;
+
+        if (!function_is_pair(call->function) || call->is_done ||
+                (busy[sends] & peer) != 0) {
+            continue;
+        }
+        if (sends) {
+            send(&launch->comm->segment, call);
+        } else {
+            receive(&launch->comm->segment, call);
+        }
+        busy[sends] |= call->is_done ? 0 : peer;
+    }
+    return busy[0] | busy[1];
+}
+
+bool pairs_run(struct launch *launch)
+{
+    const struct call *first = launch->calls;
+
+    while (first != launch->calls + launch->count &&
+            !function_is_pair(first->function)) {
+        first++;
+    }
+    return first == launch->calls + launch->count || launch_await(launch, first, move);
 }

@@ -1,6 +1,6 @@
 /*
- * A simulated communicator: its handle and its end. All handles stay in one list, so that
- * one that was destroyed is recognised when it is used again.
+ * A simulated communicator: its handle, its end, and how it waits. All handles stay in one list,
+ * so that one that was destroyed is recognised when it is used again.
  */
 #include "test/gpusim/nccl/comm.h"
 
@@ -8,24 +8,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/futex.h"
 #include "base/mem.h"
-#include "test/gpusim/gpusim.h"
 #include "test/gpusim/nccl/calls.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
-#include "test/gpusim/nccl/job.h"
 
 enum {
-    SCRATCH_BYTES = 4096
+    SCRATCH_BYTES = 4096,
+    NS_PER_S = 1000000000,
+    PAUSE_NS = 100000000 /* a wait looks again after this, whatever its bell says */
 };
 
 static struct {
-    pthread_mutex_t lock; /* of the list, and of opening and closing segments */
+    pthread_mutex_t lock;
     struct nccl_comm_object *first;
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* What ncclGetLastError(NULL) says. */
-static _Thread_local char thread_error[256];
+/* What ncclGetLastError says, whatever the communicator. */
+static _Thread_local char last_error[256];
 
 void *must(void *memory)
 {
@@ -35,6 +37,8 @@ void *must(void *memory)
     return memory;
 }
 
+/* ---- handles ---- */
+
 nccl_comm comm_create(int rank, int ranks, bool blocking)
 {
     nccl_comm comm = must(mem_calloc(1, sizeof *comm));
@@ -43,13 +47,11 @@ nccl_comm comm_create(int rank, int ranks, bool blocking)
     comm->ranks = ranks;
     comm->blocking = blocking;
     comm->device = gpusim_current_device();
-    comm->life = COMM_ARRIVING;
     (void)pthread_mutex_init(&comm->lock, NULL);
-    (void)pthread_cond_init(&comm->calm, NULL);
     (void)cuCtxGetCurrent(&comm->context);
-    if (cuMemAlloc_v2(&comm->scratch, SCRATCH_BYTES) != CU_SUCCESS) {
-        comm->scratch = 0;
-    }
+    (void)cuMemAlloc_v2(&comm->scratch, SCRATCH_BYTES);
+    live_lock()->comms++;
+    live_unlock();
 
     (void)pthread_mutex_lock(&registry.lock);
     comm->next = registry.first;
@@ -58,18 +60,7 @@ nccl_comm comm_create(int rank, int ranks, bool blocking)
     return comm;
 }
 
-void comm_open_segment(nccl_comm comm, const unsigned char *id)
-{
-    uint64_t number;
-
-    memcpy(&number, id + 3 * sizeof number, sizeof number);
-    comm->number = number & 0xffff;
-    (void)pthread_mutex_lock(&registry.lock);
-    segment_open(&comm->segment, id, comm->rank, comm->ranks);
-    (void)pthread_mutex_unlock(&registry.lock);
-}
-
-bool comm_is_known(const struct nccl_comm_object *comm)
+static bool is_known(const struct nccl_comm_object *comm)
 {
     const struct nccl_comm_object *other;
 
@@ -80,115 +71,107 @@ bool comm_is_known(const struct nccl_comm_object *comm)
     return other != NULL;
 }
 
-nccl_result comm_misuse(
-        nccl_comm comm, const char *function, const char *what, nccl_result result)
+nccl_result comm_begin(const char *function, int rank)
 {
-    gpusim_report("%s by rank %d of communicator %04llx: %s", function, comm->rank,
-            (unsigned long long)comm->number, what);
-    return comm_error(comm, result, "%s: %s", function, what);
+    int result = gpusim_call(function);
+
+    (void)fault_at(rank, function, &result);
+    return result == 0 ? NCCL_SUCCESS
+                       : job_group_failed(comm_error(
+                                 result, "%s: a fault of the simulator", function));
 }
 
-nccl_result comm_enter_any(nccl_comm comm, const char *function)
+/* What is wrong with a call now; NULL: nothing. Locked. */
+static const char *wrong_now(nccl_comm comm, enum comm_need need)
 {
-    if (comm == NULL || !comm_is_known(comm)) {
-        return comm_error(NULL, NCCL_INVALID_ARGUMENT, "%s: no communicator", function);
-    }
-    (void)pthread_mutex_lock(&comm->lock);
     if (comm->life == COMM_DEAD) {
-        (void)pthread_mutex_unlock(&comm->lock);
-        return comm_misuse(comm, function, "use after its end", NCCL_INVALID_ARGUMENT);
+        return "use after its end";
     }
-    comm->users++;
-    (void)pthread_mutex_unlock(&comm->lock);
-    return NCCL_SUCCESS;
-}
-
-void comm_leave_any(nccl_comm comm)
-{
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->users--;
-    (void)pthread_cond_broadcast(&comm->calm);
-    (void)pthread_mutex_unlock(&comm->lock);
-}
-
-/* What is wrong with work on the communicator now; NULL: nothing. Locked. */
-static const char *unready(nccl_comm comm)
-{
-    if (comm->pending != NULL || comm->life == COMM_ARRIVING) {
+    if (need == COMM_ANY) {
+        return NULL;
+    }
+    if (comm->pending.step != NULL) {
         return "use before ncclCommGetAsyncError has said that the call before is done";
     }
+    if (need == COMM_SETTLED) {
+        return NULL;
+    }
     if (comm->life != COMM_LIVE) {
-        return "use after ncclCommFinalize, ncclCommRevoke or the end";
+        return "use before it is made, or after ncclCommFinalize";
     }
-    if (comm->workers != 0) {
-        return "use by two threads at once";
-    }
-    return NULL;
+    return comm->workers != 0 ? "use by two threads at once" : NULL;
 }
 
-nccl_result comm_enter(nccl_comm comm, const char *function)
+nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need)
 {
-    nccl_result result = comm_enter_any(comm, function);
+    const bool known = comm != NULL && is_known(comm);
+    nccl_result result = comm_begin(function, known ? comm->rank : -1);
     const char *wrong;
 
     if (result != NCCL_SUCCESS) {
         return result;
     }
+    if (!known) {
+        return job_group_failed(comm_error(
+                NCCL_INVALID_ARGUMENT, "%s: this is no communicator", function));
+    }
     (void)pthread_mutex_lock(&comm->lock);
-    wrong = unready(comm);
+    wrong = wrong_now(comm, need);
     if (wrong == NULL) {
-        comm->workers++;
+        comm->users++;
+        comm->workers += need == COMM_READY;
     }
-    result = comm->life == COMM_REVOKED ? NCCL_INVALID_USAGE : NCCL_INVALID_ARGUMENT;
     (void)pthread_mutex_unlock(&comm->lock);
-    if (wrong != NULL) {
-        comm_leave_any(comm);
-        return comm_misuse(comm, function, wrong, result);
-    }
-    return NCCL_SUCCESS;
+    return wrong == NULL ? NCCL_SUCCESS
+                         : job_group_failed(comm_misuse(
+                                   comm, function, wrong, NCCL_INVALID_ARGUMENT));
 }
 
-void comm_leave(nccl_comm comm)
+nccl_result comm_leave(nccl_comm comm, enum comm_need need, nccl_result result)
 {
     (void)pthread_mutex_lock(&comm->lock);
-    comm->workers--;
+    comm->users--;
+    comm->workers -= need == COMM_READY;
     (void)pthread_mutex_unlock(&comm->lock);
-    comm_leave_any(comm);
+    return job_group_failed(result);
 }
 
-void comm_quit(nccl_comm comm, enum comm_quit who)
+nccl_result comm_misuse(
+        nccl_comm comm, const char *function, const char *what, nccl_result result)
 {
-    atomic_store(&comm->quit, who);
+    gpusim_report("%s by rank %d of communicator %04x: %s", function, comm->rank,
+            segment_id_number(comm->segment.id), what);
+    return comm_error(result, "%s: %s", function, what);
+}
+
+nccl_result comm_error(nccl_result result, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(last_error, sizeof last_error, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+const char *ncclGetLastError(nccl_comm comm)
+{
+    (void)comm;
+    return last_error;
+}
+
+void comm_live(nccl_comm comm, enum comm_life life)
+{
     (void)pthread_mutex_lock(&comm->lock);
-    (void)pthread_cond_broadcast(&comm->calm);
+    comm->life = life;
     (void)pthread_mutex_unlock(&comm->lock);
-    (void)pthread_mutex_lock(&registry.lock);
+}
+
+void comm_quit(nccl_comm comm)
+{
+    atomic_store(&comm->quits, true);
     if (comm->segment.shared != NULL) {
-        segment_ring(&comm->segment, comm->rank);
-    }
-    (void)pthread_mutex_unlock(&registry.lock);
-}
-
-int comm_flying(nccl_comm comm)
-{
-    int flying;
-
-    (void)pthread_mutex_lock(&comm->lock);
-    flying = comm->flying;
-    (void)pthread_mutex_unlock(&comm->lock);
-    return flying;
-}
-
-/* As NCCL: memory of the device is freed, which waits for all that the device does. */
-static void free_scratch(nccl_comm comm)
-{
-    cu_context before;
-
-    if (comm->scratch != 0) {
-        (void)cuCtxPushCurrent_v2(comm->context);
-        (void)cuMemFree_v2(comm->scratch);
-        (void)cuCtxPopCurrent_v2(&before);
-        comm->scratch = 0;
+        segment_ring(&comm->segment);
     }
 }
 
@@ -202,92 +185,101 @@ bool comm_is_needed(nccl_comm comm)
     return needed;
 }
 
-void comm_bury(nccl_comm comm)
+bool comm_is_shared(nccl_comm comm)
 {
-    struct comm_memory *memory;
-    struct comm_memory *next;
+    bool shared;
 
     (void)pthread_mutex_lock(&comm->lock);
-    while (comm->flying != 0 || comm->users > 1) {
-        (void)pthread_cond_wait(&comm->calm, &comm->lock);
+    shared = comm->users > 1;
+    (void)pthread_mutex_unlock(&comm->lock);
+    return shared;
+}
+
+/* As NCCL: memory of the device is freed, which waits for all that the device does. */
+static void free_scratch(nccl_comm comm)
+{
+    cu_context before;
+
+    if (comm->scratch != 0) {
+        (void)cuCtxPushCurrent_v2(comm->context);
+        (void)cuMemFree_v2(comm->scratch);
+        (void)cuCtxPopCurrent_v2(&before);
     }
+}
+
+void comm_bury(nccl_comm comm)
+{
+    (void)pthread_mutex_lock(&comm->lock);
     comm->life = COMM_DEAD;
-    memory = comm->memory;
-    comm->memory = NULL;
     job_drop_pending_locked(comm);
     (void)pthread_mutex_unlock(&comm->lock);
 
-    for (; memory != NULL; memory = next) {
-        next = memory->next;
-        mem_free(memory);
-    }
+    (void)memory_forget(comm);
     free_scratch(comm);
-    (void)pthread_mutex_lock(&registry.lock);
-    if (comm->segment.shared != NULL) {
-        segment_id_release(comm->segment.id);
-    }
     segment_close(&comm->segment);
-    (void)pthread_mutex_unlock(&registry.lock);
+    live_lock()->comms--;
+    live_unlock();
 }
 
-void comm_ring_device(int device)
-{
-    struct nccl_comm_object *comm;
+/* ---- waiting ---- */
 
-    (void)pthread_mutex_lock(&registry.lock);
-    for (comm = registry.first; comm != NULL; comm = comm->next) {
-        if (comm->device == device && comm->segment.shared != NULL) {
-            segment_ring(&comm->segment, comm->rank);
+_Noreturn void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing)
+{
+    char ranks[256] = "";
+
+    for (int rank = 0; rank < comm->ranks; rank++) {
+        const size_t used = strlen(ranks);
+
+        if ((missing >> rank & 1) != 0 && rank != comm->rank) {
+            (void)snprintf(ranks + used, sizeof ranks - used, "%s %d%s",
+                    used == 0 ? " for rank" : ",", rank,
+                    segment_state(&comm->segment, rank) == SEGMENT_GONE
+                            ? " (which has left)"
+                            : "");
         }
     }
-    (void)pthread_mutex_unlock(&registry.lock);
+    comm_report_fatal("HANG: rank %d of communicator %04x waits in %s%s", comm->rank,
+            segment_id_number(comm->segment.id), what, ranks);
 }
 
-nccl_result comm_error(nccl_comm comm, nccl_result result, const char *format, ...)
+bool comm_is_late(int64_t since_ns)
 {
-    char text[sizeof comm->last_error];
+    return clock_ns() - since_ns >=
+            (int64_t)gpusim_option("GPUSIM_HANG_S", 100) * NS_PER_S;
+}
+
+bool comm_await(
+        nccl_comm comm, uint64_t (*missing)(void *user), void *user, const char *what)
+{
+    const int64_t since_ns = clock_ns();
+    struct segment_shared *shared = comm->segment.shared;
+
+    for (;;) {
+        const uint32_t seen = atomic_load(&shared->bell);
+        const uint64_t ranks = missing(user);
+
+        if (atomic_load(&comm->quits)) {
+            return false;
+        }
+        if (ranks == 0) {
+            return true;
+        }
+        if (comm_is_late(since_ns)) {
+            comm_report_hang(comm, what, ranks);
+        }
+        futex_wait(&shared->bell, seen, PAUSE_NS);
+    }
+}
+
+_Noreturn void comm_report_fatal(const char *format, ...)
+{
+    char text[3072];
     va_list arguments;
 
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    (void)snprintf(thread_error, sizeof thread_error, "%s", text);
-    if (comm != NULL) {
-        (void)pthread_mutex_lock(&comm->lock);
-        memcpy(comm->last_error, text, sizeof text);
-        (void)pthread_mutex_unlock(&comm->lock);
-    }
-    return result;
-}
-
-const char *comm_last_error(nccl_comm comm)
-{
-    return comm != NULL && comm_is_known(comm) ? comm->last_error : thread_error;
-}
-
-/* Registrations of a communicator that overlap a range. */
-static size_t registrations(nccl_comm comm, uint64_t start, uint64_t end)
-{
-    const struct comm_memory *memory;
-    size_t count = 0;
-
-    (void)pthread_mutex_lock(&comm->lock);
-    for (memory = comm->memory; memory != NULL; memory = memory->next) {
-        count += memory->start < end && start < memory->start + memory->bytes;
-    }
-    (void)pthread_mutex_unlock(&comm->lock);
-    return count;
-}
-
-void comm_count(struct gpusim_nccl_live *live, uint64_t start, uint64_t end)
-{
-    struct nccl_comm_object *comm;
-
-    (void)pthread_mutex_lock(&registry.lock);
-    for (comm = registry.first; comm != NULL; comm = comm->next) {
-        live->comms += comm->segment.shared != NULL;
-        live->unnamed += comm->segment.shared != NULL && comm->is_unnamed;
-        live->registrations += registrations(comm, start, end);
-    }
-    (void)pthread_mutex_unlock(&registry.lock);
+    gpusim_report("%s", text);
+    (void)fflush(NULL);
+    _exit(97);
 }

@@ -1,6 +1,6 @@
 /*
- * A simulated communicator: what a rank of it holds, how its handle is checked, and how its
- * kernels and its host wait.
+ * A simulated communicator: what a rank of it holds, how its handle is checked, how its kernels and
+ * its host wait, and what its host has to do.
  */
 #ifndef TUTTI_TEST_GPUSIM_NCCL_COMM_H
 #define TUTTI_TEST_GPUSIM_NCCL_COMM_H
@@ -12,49 +12,54 @@
 #include <stdint.h>
 
 #include "ops/gpu/nccl.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/segment.h"
 
-struct job;
+enum {
+    DEVICES_MAX = 80 /* as in the CUDA half */
+};
+
+struct launch;
+
+/*
+ * Work of a host call that may take several steps and need other ranks: making and splitting
+ * communicators, launching, ending. For a blocking communicator the call steps it until it is done;
+ * for one that is not it becomes pending, and only polls (ncclCommGetAsyncError) step it.
+ */
+struct job {
+    nccl_comm comm; /* whose polls step it                                  */
+    const char *function; /* for reports                                    */
+    bool always_blocks; /* ncclCommDestroy and ncclCommAbort                  */
+    /* Success, NCCL_IN_PROGRESS, or an error; then it is not called again. */
+    nccl_result (*step)(struct job *job);
+    int64_t since_ns; /* when it was submitted                                */
+    bool is_begun; /* it has come to its meeting                            */
+    bool is_stuck; /* by a fault                                            */
+    struct launch *launch; /* owned until it is on its stream; NULL: none        */
+    nccl_comm child; /* that is made ready; NULL: this rank gets none        */
+    struct segment_word word; /* of a split; the id, of any child              */
+};
 
 /* What may be done with a communicator. */
 enum comm_life {
     COMM_ARRIVING, /* its ranks are looking for each other     */
     COMM_LIVE,
     COMM_FINALIZED, /* only Destroy and Abort                   */
-    COMM_REVOKED, /* only Destroy, Abort                     */
     COMM_DEAD /* the handle must not be used              */
-};
-
-/* What kernels and calls that wait have to leave for. */
-enum comm_quit {
-    COMM_STAY,
-    COMM_QUIT_KERNELS, /* revoked: kernels leave */
-    COMM_QUIT_ALL /* aborted: calls, too    */
-};
-
-/* Memory registered with a communicator. */
-struct comm_memory {
-    struct comm_memory *next;
-    uint64_t start;
-    size_t bytes;
-    uint64_t number; /* of registrations before it */
 };
 
 struct nccl_comm_object {
     struct nccl_comm_object *next; /* in the registry, for ever                       */
-    _Atomic uint64_t number; /* in reports: the first bits of the id             */
     int rank;
     int ranks;
     int device; /* of the context                                   */
     bool blocking;
     uint64_t ids; /* hash of those that it was made by               */
-    bool is_unnamed; /* its config has no name                           */
     struct segment segment; /* closed only when nobody is inside                */
     cu_context context; /* current when it was made                         */
     cu_pointer scratch; /* device memory, as NCCL has some; 0: none         */
 
     pthread_mutex_t lock; /* of what follows                                  */
-    pthread_cond_t calm; /* users, flying or finished have changed           */
     enum comm_life life;
     int users; /* calls that are inside                            */
     int workers; /* of these, calls that NCCL wants one at a time    */
@@ -63,73 +68,92 @@ struct nccl_comm_object {
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
-    _Atomic int quit; /* enum comm_quit                                  */
+    _Atomic bool quits; /* aborted: kernels and jobs leave                    */
     _Atomic nccl_result async; /* what ncclCommGetAsyncError says; sticky          */
-    struct job *pending; /* not blocking: what polls bring forward           */
+    struct job pending; /* not blocking: what polls bring forward, if it has a step */
     bool stepping; /* a poll brings it forward                         */
+    int polls; /* that find nothing done before that               */
     uint64_t polled; /* jobs that were left to polls                     */
-    struct comm_memory *memory;
-    char last_error[256];
+    uint64_t registered; /* times that memory was                            */
 };
 
 /* The memory, which must be there: the process ends otherwise. */
 void *must(void *memory);
 
+/* ---- comm.c: handles ---- */
+
 /* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
-/* Opens the segment of an id. */
-void comm_open_segment(nccl_comm comm, const unsigned char *id);
 
-/*
- * Checks a handle for a call and enters it: success, or a report and an error, e.g. when it
- * was destroyed, finalized, or is in progress. comm_enter() wants it ready for work,
- * comm_enter_any() only that it is not dead.
- */
-nccl_result comm_enter(nccl_comm comm, const char *function);
-nccl_result comm_enter_any(nccl_comm comm, const char *function);
-void comm_leave(nccl_comm comm);
-void comm_leave_any(nccl_comm comm);
+/* What a call needs of a handle. */
+enum comm_need {
+    COMM_ANY, /* it is not dead                    */
+    COMM_SETTLED, /* polls have said that it is done   */
+    COMM_READY /* and it can be given work          */
+};
+
+/* Counts a call by a rank (-1: of no communicator); an error if a fault wants one. */
+nccl_result comm_begin(const char *function, int rank);
+/* Also checks the handle, and enters it: success, or a report and an error. */
+nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need);
+/* Leaves, as it was entered, with a result; a group that the call is in fails with it. */
+nccl_result comm_leave(nccl_comm comm, enum comm_need need, nccl_result result);
 
 /* A caller broke a rule of NCCL: reported; gives the result back. */
 nccl_result comm_misuse(
         nccl_comm comm, const char *function, const char *what, nccl_result result);
+/* Sets the text of ncclGetLastError, and gives the result back. */
+nccl_result comm_error(nccl_result result, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
-/* Looks at a handle without entering: false when it never was a communicator. */
-bool comm_is_known(const struct nccl_comm_object *comm);
-
-/* Makes kernels or all leave; those that wait notice at once. */
-void comm_quit(nccl_comm comm, enum comm_quit who);
-/* How many launches have not ended. */
-int comm_flying(nccl_comm comm);
+void comm_live(nccl_comm comm, enum comm_life life);
+/* Makes kernels and jobs leave; those that wait notice at once. */
+void comm_quit(nccl_comm comm);
 /* True while launches have not ended, or may come again from a graph. */
 bool comm_is_needed(nccl_comm comm);
-/* Waits for launches and for other callers, and gives the memory back; the handle dies. */
+/* True while another thread is in a call on it, for who is in one. */
+bool comm_is_shared(nccl_comm comm);
+/* Gives everything back; the handle dies. */
 void comm_bury(nccl_comm comm);
-/* Rings this process's bells on a device: a kernel has left it. */
-void comm_ring_device(int device);
 
-/* Sets the text of ncclGetLastError, and gives the result back. */
-nccl_result comm_error(nccl_comm comm, nccl_result result, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
-/* The text for NULL: of this thread's last failure without a communicator. */
-const char *comm_last_error(nccl_comm comm);
+/* ---- comm.c: waiting ---- */
 
-/* How long somebody has waited in one place. */
-struct patience {
-    int64_t since; /* clock_ns() of the start; 0: not waited yet */
-    bool reported;
-};
-
-/* Sleeps until the bell moves; true when it is time to report a hang, once. */
-bool comm_pause(nccl_comm comm, uint32_t seen, struct patience *patience);
-/* Reports a hang: in `what`, and for which ranks (a bit for each). */
-void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing);
+/*
+ * A kernel waits by the bell until no rank is `missing` (a bit for each; its own: it is for no
+ * rank), or too long for that; false when it has to leave.
+ */
+bool comm_await(
+        nccl_comm comm, uint64_t (*missing)(void *user), void *user, const char *what);
+/* True when somebody has waited too long. */
+bool comm_is_late(int64_t since_ns);
+_Noreturn void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing);
 /* Reports what nothing can go on after, and ends the process. */
 _Noreturn void comm_report_fatal(const char *format, ...)
         __attribute__((format(printf, 1, 2)));
 
-/* Adds communicators that are not dead, and registrations with them that overlap a range. */
-struct gpusim_nccl_live;
-void comm_count(struct gpusim_nccl_live *live, uint64_t start, uint64_t end);
+/* ---- job.c ---- */
+
+/* What the call returns. In a group there are only launches. */
+nccl_result job_submit(struct job *job);
+/* Inside of a group a call has failed: the group will launch nothing. Gives it back. */
+nccl_result job_group_failed(nccl_result result);
+/* The launch of the thread's group, or where it will be; NULL: there is no group. */
+struct launch **job_group_launch(void);
+/* Forgets what is pending; the lock of the communicator is held. */
+void job_drop_pending_locked(nccl_comm comm);
+
+/* ---- testing.c, for which see gpusim_nccl.h ---- */
+
+/* Counts that `what` happens to a rank; true when a fault wants it otherwise. */
+bool fault_at(int rank, const char *what, int *value);
+
+/* What this process has, until the unlock; it guards the lists of memory.c as well. */
+struct gpusim_nccl_live *live_lock(void);
+void live_unlock(void);
+
+/* ---- memory.c ---- */
+
+/* Forgets what is registered with a communicator: true if something was. */
+bool memory_forget(nccl_comm comm);
 
 #endif

@@ -3,159 +3,138 @@
  */
 #include <stddef.h>
 
-#include "base/mem.h"
-#include "test/gpusim/nccl/api.h"
-#include "test/gpusim/nccl/arrive.h"
-#include "test/gpusim/nccl/job.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/launch.h"
 
-struct end_job {
-    struct job base;
-    bool has_met; /* this rank has come to the meeting of the end */
-    bool aborts_meet; /* a fault: an abort waits for those of the node */
-};
-
-static void free_job(struct job *job)
-{
-    mem_free(job);
-}
-
-static struct job *create(
-        nccl_comm comm, const char *function, nccl_result (*step)(struct job *job))
-{
-    struct end_job *self = must(mem_calloc(1, sizeof *self));
-
-    self->base = (struct job){ .comm = comm,
-        .waits = comm,
-        .function = function,
-        .step = step,
-        .dispose = free_job };
-    return &self->base;
-}
+/* ---- finalizing ---- */
 
 static nccl_result finalize_step(struct job *job)
 {
     if (comm_is_needed(job->comm)) {
         return NCCL_IN_PROGRESS;
     }
-    (void)pthread_mutex_lock(&job->comm->lock);
-    job->comm->life = COMM_FINALIZED;
-    (void)pthread_mutex_unlock(&job->comm->lock);
+    comm_live(job->comm, COMM_FINALIZED);
     return NCCL_SUCCESS;
 }
 
-struct job *end_finalize(nccl_comm comm)
+nccl_result ncclCommFinalize(nccl_comm comm)
 {
-    return create(comm, "ncclCommFinalize", finalize_step);
+    static const char function[] = "ncclCommFinalize";
+    struct job job = { .comm = comm, .function = function, .step = finalize_step };
+    nccl_result result = comm_enter(comm, function, COMM_READY);
+
+    return result != NCCL_SUCCESS ? result
+                                  : comm_leave(comm, COMM_READY, job_submit(&job));
 }
 
-/* Ranks of the same node that are other processes. */
-static uint64_t neighbours(nccl_comm comm)
-{
-    const struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
-    const struct segment_rank *there;
-    uint64_t members = 0;
-    int rank;
+/* ---- destroying ---- */
 
-    for (rank = 0; rank < comm->ranks; rank++) {
-        there = segment_rank(&comm->segment, rank);
-        if (there->host == here->host && there->pid != here->pid) {
+/* Ranks that have not left. */
+static uint64_t members_of(const struct segment *segment)
+{
+    uint64_t members = 0;
+
+    for (int rank = 0; rank < segment->ranks; rank++) {
+        if (segment_state(segment, rank) != SEGMENT_GONE) {
             members |= UINT64_C(1) << rank;
         }
     }
     return members;
 }
 
-/* The other processes of the node come to the end, too. */
-static nccl_result meet(struct end_job *self)
-{
-    nccl_comm comm = self->base.comm;
-    uint64_t members = neighbours(comm);
-    struct segment_word word = { .kind = MEETING_DESTROY };
-
-    if (!self->has_met) {
-        self->has_met = true;
-        segment_meet(&comm->segment, &word);
-    }
-    arrive_check(comm, members & ~segment_missing(&comm->segment, members));
-    return segment_missing_here(&comm->segment, members) == 0 ? NCCL_SUCCESS
-                                                              : NCCL_IN_PROGRESS;
-}
-
+/* It is a collective of the ranks of a node. */
 static nccl_result destroy_step(struct job *job)
 {
+    static const struct segment_word word = { .facts = {
+                                                      .function = FUNCTION_DESTROY } };
     nccl_comm comm = job->comm;
-    nccl_result result;
 
-    if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
-        return comm_error(comm, NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
-    }
-    if (comm_is_needed(comm)) {
+    if (comm_is_needed(comm) || comm_is_shared(comm)) {
         return NCCL_IN_PROGRESS;
     }
     if (comm->life == COMM_LIVE || comm->life == COMM_FINALIZED) {
-        result = meet((struct end_job *)job);
-        if (result == NCCL_IN_PROGRESS) {
-            return result;
+        const uint64_t members = members_of(&comm->segment);
+
+        if (!job->is_begun) {
+            job->is_begun = true;
+            segment_come(&comm->segment, SEGMENT_HOSTS, &word);
         }
-        if (comm->memory != NULL) {
-            (void)comm_misuse(comm, "ncclCommDestroy",
-                    "memory is still registered with it", NCCL_SUCCESS);
+        segment_agree(&comm->segment, SEGMENT_HOSTS, members);
+        if (segment_missing(&comm->segment, SEGMENT_HOSTS, members) != 0) {
+            return NCCL_IN_PROGRESS;
+        }
+        if (memory_forget(comm)) {
+            (void)comm_misuse(comm, job->function, "memory is still registered with it",
+                    NCCL_SUCCESS);
         }
     }
     comm_bury(comm);
     return NCCL_SUCCESS;
 }
 
-struct job *end_destroy(nccl_comm comm)
+nccl_result ncclCommDestroy(nccl_comm comm)
 {
-    struct job *job = create(comm, "ncclCommDestroy", destroy_step);
+    static const char function[] = "ncclCommDestroy";
+    struct job job = {
+        .comm = comm, .function = function, .always_blocks = true, .step = destroy_step
+    };
+    nccl_result result = comm_enter(comm, function, COMM_SETTLED);
 
-    job->always_blocks = true;
-    return job;
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    (void)comm_leave(comm, COMM_SETTLED, NCCL_SUCCESS);
+    return job_submit(&job);
 }
 
-/* Ranks of the node, of this process or another, that have come to no abort yet. */
-static bool is_awaited(nccl_comm comm)
+/* ---- aborting ---- */
+
+/* Ranks that have come to no abort yet. */
+static bool awaits_aborts(nccl_comm comm)
 {
-    const struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
+    bool awaits = false;
 
     for (int rank = 0; rank < comm->ranks; rank++) {
-        const struct segment_rank *there = segment_rank(&comm->segment, rank);
-        const enum segment_state state = segment_state(&comm->segment, rank);
-
-        if (state >= SEGMENT_TOLD && state != SEGMENT_GONE &&
-                there->host == here->host && atomic_load(&there->aborts) == 0) {
-            return true;
-        }
+        awaits |= segment_state(&comm->segment, rank) == SEGMENT_HERE;
     }
-    return false;
+    return awaits;
 }
 
 static nccl_result abort_step(struct job *job)
 {
-    const struct end_job *self = (struct end_job *)job;
     nccl_comm comm = job->comm;
+    const bool is_open = comm->segment.shared != NULL;
 
-    if (comm->segment.shared != NULL &&
-            atomic_exchange(&segment_rank(&comm->segment, comm->rank)->aborts, 1) ==
-                    0) {
-        segment_ring_all(&comm->segment);
+    if (is_open && !job->is_begun) {
+        job->is_begun = true;
+        segment_advance(&comm->segment, SEGMENT_ABORTS);
     }
-    if (comm_is_needed(comm) ||
-            (self->aborts_meet && comm->segment.shared != NULL && is_awaited(comm))) {
+    if (comm_is_needed(comm) || comm_is_shared(comm) ||
+            (job->is_stuck && is_open && awaits_aborts(comm))) {
         return NCCL_IN_PROGRESS;
     }
-    load_wait(comm);
     comm_bury(comm);
     return NCCL_SUCCESS;
 }
 
-struct job *end_abort(nccl_comm comm)
+nccl_result ncclCommAbort(nccl_comm comm)
 {
-    struct job *job = create(comm, "ncclCommAbort", abort_step);
-    long value;
+    static const char function[] = "ncclCommAbort";
+    struct job job = {
+        .comm = comm, .function = function, .always_blocks = true, .step = abort_step
+    };
+    nccl_result result = comm_enter(comm, function, COMM_ANY);
+    int value;
 
-    job->always_blocks = true;
-    ((struct end_job *)job)->aborts_meet = fault_at(comm->rank, "abortmeets", &value);
-    return job;
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    if (comm_is_shared(comm)) { /* it is freed under that call */
+        (void)comm_misuse(
+                comm, function, "another thread is in a call on it", NCCL_SUCCESS);
+    }
+    comm_quit(comm);
+    job.is_stuck = fault_at(comm->rank, "abortmeets", &value);
+    (void)comm_leave(comm, COMM_ANY, NCCL_SUCCESS);
+    return job_submit(&job);
 }

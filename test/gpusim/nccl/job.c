@@ -1,177 +1,170 @@
 /*
  * Jobs of host calls, groups, and polling.
  */
-#include "test/gpusim/nccl/job.h"
-
 #include <stddef.h>
 
-#include "test/gpusim/gpusim.h"
+#include "base/clock.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/launch.h"
 
 enum {
-    POLLS_MAX = 4
+    POLLS_MAX = 4,
+    NAP_NS = 200000
 };
 
 /* What the thread has called since ncclGroupStart. */
 static _Thread_local struct {
-    int depth;
-    struct job *kept; /* NULL: nothing yet */
+    bool is_open;
+    struct launch *launch; /* NULL: nothing yet */
     nccl_result failed; /* the first error inside */
 } group;
 
 static nccl_result step(struct job *job)
 {
-    if (!job->always_blocks && atomic_load(&job->comm->quit) == COMM_QUIT_ALL) {
-        return comm_error(job->comm, NCCL_INTERNAL_ERROR, "%s: aborted", job->function);
-    }
-    return job->step(job);
-}
+    nccl_comm arrives = job->child != NULL ? job->child : job->comm;
+    nccl_result result;
 
-static uint32_t bell_of(const struct job *job)
-{
-    return job->waits->segment.shared != NULL ? segment_bell(&job->waits->segment) : 0;
+    if (!job->always_blocks && atomic_load(&job->comm->quits)) {
+        return comm_error(NCCL_INTERNAL_ERROR, "%s: aborted", job->function);
+    }
+    result = job->step(job);
+    if (result == NCCL_IN_PROGRESS && comm_is_late(job->since_ns)) {
+        comm_report_hang(arrives, job->function,
+                arrives->segment.shared == NULL ? 0
+                                                : segment_missing(&arrives->segment,
+                                                          SEGMENT_HOSTS, UINT64_MAX));
+    }
+    return result;
 }
 
 /* Steps the job until it is done. */
-static nccl_result run(struct job *job)
+static nccl_result run(struct job job)
 {
-    nccl_comm comm = job->comm;
+    nccl_comm comm = job.comm;
     nccl_result result;
 
     (void)pthread_mutex_lock(&comm->lock);
     comm->users++;
     (void)pthread_mutex_unlock(&comm->lock);
     for (;;) {
-        const uint32_t seen = bell_of(job);
-
-        result = step(job);
+        result = step(&job);
         if (result != NCCL_IN_PROGRESS) {
             break;
         }
-        if (comm_pause(job->waits, seen, &job->patience)) {
-            comm_report_hang(job->waits, job->function, UINT64_MAX);
-        }
+        clock_sleep_ns(NAP_NS);
     }
-    comm_leave_any(comm);
-    job->dispose(job);
-    return result;
-}
-
-/* Leaves the job to polls. */
-static nccl_result leave_pending(struct job *job)
-{
-    nccl_comm comm = job->comm;
-
-    (void)pthread_mutex_lock(&comm->lock);
-    job->polls = 1 + (int)(gpusim_seeded(comm->number, ++comm->polled) % POLLS_MAX);
-    comm->pending = job;
-    (void)pthread_mutex_unlock(&comm->lock);
-    return NCCL_IN_PROGRESS;
-}
-
-static nccl_result launch(struct job *job)
-{
-    return job->comm->blocking || job->always_blocks ? run(job) : leave_pending(job);
+    launch_drop(job.launch);
+    return comm_leave(comm, COMM_ANY, result);
 }
 
 nccl_result job_submit(struct job *job)
 {
-    if (group.depth == 0) {
-        return launch(job);
+    nccl_comm comm = job->comm;
+
+    if (group.is_open) {
+        comm_report_fatal("%s in a group, which is not simulated", job->function);
     }
-    if (group.kept != NULL) {
-        comm_report_fatal("a group of several communicators, or of something beside "
-                          "collectives, sends and receives, which is not simulated");
+    job->since_ns = clock_ns();
+    if (comm->blocking || job->always_blocks) {
+        return run(*job);
     }
-    group.kept = job;
-    return NCCL_SUCCESS;
+    (void)pthread_mutex_lock(&comm->lock);
+    comm->polls = 1 + (int)(gpusim_seeded(comm->ids, ++comm->polled) % POLLS_MAX);
+    comm->pending = *job;
+    (void)pthread_mutex_unlock(&comm->lock);
+    return NCCL_IN_PROGRESS;
 }
 
-void job_group_start(void)
-{
-    group.depth++;
-}
+/* ---- groups ---- */
 
 nccl_result job_group_failed(nccl_result result)
 {
-    if (group.depth > 0 && group.failed == NCCL_SUCCESS) {
+    if (group.is_open && group.failed == NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
         group.failed = result;
     }
     return result;
 }
 
-nccl_result job_group_end(void)
+struct launch **job_group_launch(void)
 {
-    struct job *job = group.kept;
-    nccl_result failed = group.failed;
+    return group.is_open ? &group.launch : NULL;
+}
 
-    if (group.depth == 0) {
+nccl_result ncclGroupStart(void)
+{
+    nccl_result result = comm_begin("ncclGroupStart", -1);
+
+    if (group.is_open) {
+        comm_report_fatal("a group in a group, which is not simulated");
+    }
+    group.is_open = result == NCCL_SUCCESS;
+    return result;
+}
+
+nccl_result ncclGroupEnd(void)
+{
+    struct launch *launch = group.launch;
+    nccl_result failed;
+
+    (void)comm_begin("ncclGroupEnd", -1);
+    if (!group.is_open) {
         gpusim_report("ncclGroupEnd without ncclGroupStart");
         return NCCL_INVALID_USAGE;
     }
-    group.depth--;
-    if (group.depth > 0) {
-        return NCCL_SUCCESS;
-    }
-    group.kept = NULL;
+    failed = group.failed;
+    group.is_open = false;
+    group.launch = NULL;
     group.failed = NCCL_SUCCESS;
-    if (failed != NCCL_SUCCESS && job != NULL) {
-        job->dispose(job);
+    if (failed != NCCL_SUCCESS) {
+        launch_drop(launch);
+        return failed;
     }
-    return failed != NCCL_SUCCESS || job == NULL ? failed : launch(job);
+    return launch == NULL ? NCCL_SUCCESS : launch_submit(launch);
 }
 
-struct job *job_in_group(nccl_comm comm, nccl_result (*kind)(struct job *job))
-{
-    struct job *job = group.kept;
+/* ---- polls ---- */
 
-    return job != NULL && job->comm == comm && job->step == kind ? job : NULL;
-}
-
-/* Takes the pending job that is to be stepped now; NULL: none, or not yet. */
-static struct job *take_pending(nccl_comm comm)
+/* True when the pending job is to be stepped now. */
+static bool takes_turn(nccl_comm comm)
 {
-    struct job *job;
+    bool takes;
 
     (void)pthread_mutex_lock(&comm->lock);
-    job = comm->pending;
-    if (job != NULL && (comm->stepping || job->polls-- > 0)) {
-        job = NULL;
-    }
-    comm->stepping = comm->stepping || job != NULL;
+    takes = comm->pending.step != NULL && !comm->stepping && comm->polls-- <= 0;
+    comm->stepping = comm->stepping || takes;
     (void)pthread_mutex_unlock(&comm->lock);
-    return job;
+    return takes;
 }
 
-nccl_result job_poll(nccl_comm comm)
+nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
 {
-    nccl_result result = NCCL_SUCCESS;
-    struct job *job = take_pending(comm);
+    nccl_result result = comm_enter(comm, "ncclCommGetAsyncError", COMM_ANY);
 
-    if (job != NULL) {
-        result = step(job);
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    if (takes_turn(comm)) {
+        result = step(&comm->pending);
+        (void)pthread_mutex_lock(&comm->lock);
+        comm->stepping = false;
+        if (result != NCCL_IN_PROGRESS) {
+            job_drop_pending_locked(comm);
+        }
+        if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
+            atomic_store(&comm->async, result);
+        }
+        (void)pthread_mutex_unlock(&comm->lock);
     }
     (void)pthread_mutex_lock(&comm->lock);
-    if (job != NULL) {
-        comm->stepping = false;
-    }
-    if (job != NULL && result != NCCL_IN_PROGRESS) {
-        comm->pending = NULL;
-        job->dispose(job);
-    }
-    if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
-        atomic_store(&comm->async, result);
-    }
-    result = comm->pending != NULL || comm->life == COMM_ARRIVING
+    *error = comm->pending.step != NULL || comm->life == COMM_ARRIVING
             ? NCCL_IN_PROGRESS
             : atomic_load(&comm->async);
     (void)pthread_mutex_unlock(&comm->lock);
-    return result;
+    return comm_leave(comm, COMM_ANY, NCCL_SUCCESS);
 }
 
 void job_drop_pending_locked(nccl_comm comm)
 {
-    if (comm->pending != NULL) {
-        comm->pending->dispose(comm->pending);
-        comm->pending = NULL;
-    }
+    launch_drop(comm->pending.launch);
+    comm->pending = (struct job){ .comm = comm };
 }

@@ -2,7 +2,7 @@
  * Launches: from the calls of a group to one operation on a stream.
  *
  * The operation waits for its turn (a communicator's launches run in the order of their
- * issue, whatever their streams) and for a place on the device, runs, and leaves.
+ * issue, whatever their streams) and for the device, runs, and leaves.
  */
 #include "test/gpusim/nccl/launch.h"
 
@@ -11,134 +11,88 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "test/gpusim/gpusim.h"
-#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
-#include "test/gpusim/nccl/job.h"
-#include "test/gpusim/nccl/reduce.h"
 
-enum {
-    POISON = 0xcb
-};
+/*
+ * A device runs one collective at a time: those of other communicators wait, though they are on
+ * other streams. So two communicators whose collectives two ranks launch in different orders wait
+ * for each other for ever, as they may on a GPU.
+ */
+static pthread_mutex_t devices[DEVICES_MAX]; /* zero is PTHREAD_MUTEX_INITIALIZER */
 
-/* A launch that is not on a stream yet. */
-struct launch_job {
-    struct job base;
-    struct launch *launch; /* NULL: it is on its stream */
-    bool is_late; /* a fault: polls do not say so */
-};
+/* ---- bodies ---- */
 
-static bool leaves(const struct launch *launch)
+bool launch_await(
+        struct launch *launch, const struct call *call, uint64_t (*missing)(void *user))
 {
-    return atomic_load(&launch->comm->quit) != COMM_STAY;
+    char what[64];
+
+    (void)snprintf(what, sizeof what, "%s #%llu", function_name(call->function),
+            (unsigned long long)call->sequence);
+    return comm_await(launch->comm, missing, launch, what);
 }
 
-bool launch_pause(
-        struct launch *launch, uint32_t seen, const struct call *call, uint64_t missing)
+/* Itself, until it has a turn. */
+static uint64_t missing_turn(void *user)
 {
-    char what[160];
+    const struct launch *launch = user;
+    const bool has = atomic_load(&launch->comm->finished) >= launch->turn;
 
-    if (leaves(launch)) {
-        return false;
-    }
-    if (comm_pause(launch->comm, seen, &launch->patience)) {
-        (void)snprintf(what, sizeof what, "%s%s #%llu",
-                launch->is_queued ? "the queue of its device, with " : "",
-                function_name(call->function), (unsigned long long)call->sequence);
-        comm_report_hang(launch->comm, what, missing);
-    }
-    return !leaves(launch);
+    return has ? 0 : UINT64_C(1) << launch->comm->rank;
 }
 
-void launch_stay(struct launch *launch)
+/* Something is broken for good. */
+static uint64_t missing_for_ever(void *user)
 {
-    uint32_t seen;
+    const struct launch *launch = user;
 
-    launch->patience = (struct patience){ .reported = true };
-    do {
-        seen = segment_bell(&launch->comm->segment);
-    } while (launch_pause(launch, seen, &launch->calls[0], 0));
+    return UINT64_C(1) << launch->comm->rank;
 }
 
-static bool wait_turn(struct launch *launch)
-{
-    nccl_comm comm = launch->comm;
-    uint32_t seen;
-
-    for (;;) {
-        seen = segment_bell(&comm->segment);
-        if (leaves(launch)) {
-            return false;
-        }
-        if (atomic_load(&comm->finished) >= launch->turn) {
-            return true;
-        }
-        if (!launch_pause(launch, seen, &launch->calls[0], 0)) {
-            return false;
-        }
-    }
-}
-
-static bool run_calls(struct launch *launch)
+static void run_calls(struct launch *launch)
 {
     const struct call *call;
-    bool has_pairs = false;
 
-    for (call = launch->calls; call != launch->calls + launch->count; call++) {
-        if (function_is_pair(call->function)) {
-            has_pairs = true;
-        } else if (!collective_run(launch, call)) {
-            return false;
-        }
-    }
-    return !has_pairs || pairs_run(launch);
-}
-
-/* A kernel that was told to leave has written something, nobody knows what. */
-static void poison(const struct launch *launch)
-{
-    const struct call *call;
-    size_t bytes;
-    size_t length;
-    size_t done;
-
-    memset(launch->buffer, POISON, SEGMENT_CHUNK_BYTES);
-    for (call = launch->calls; call != launch->calls + launch->count; call++) {
-        bytes = call_output_bytes(launch->comm, call);
-        for (done = 0; done < bytes; done += length) {
-            length = size_min(bytes - done, SEGMENT_CHUNK_BYTES);
-            gpusim_copy_in(call->output + done, launch->buffer, length);
-        }
-    }
-}
-
-static bool run_resident(struct launch *launch)
-{
-    struct resident place;
-    bool done;
-
-    if (!wait_turn(launch) || !resident_enter(&place, launch)) {
-        return false;
-    }
     if (launch->async != NCCL_SUCCESS) {
         atomic_store(&launch->comm->async, launch->async);
-        launch_stay(launch);
-        done = false;
-    } else {
-        done = run_calls(launch);
+        (void)launch_await(launch, &launch->calls[0], missing_for_ever);
+        return;
     }
-    resident_leave(&place);
-    return done;
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        if (!function_is_pair(call->function) && !collective_run(launch, call)) {
+            return;
+        }
+    }
+    (void)pairs_run(launch);
+}
+
+static void count_resident(size_t by)
+{
+    live_lock()->resident += by;
+    live_unlock();
 }
 
 static int body(void *argument)
 {
     struct launch *launch = argument;
+    pthread_mutex_t *device = &devices[launch->comm->device];
 
-    if (!run_resident(launch)) {
-        poison(launch);
+    if (launch_await(launch, &launch->calls[0], missing_turn)) {
+        count_resident(1);
+        (void)pthread_mutex_lock(device);
+        run_calls(launch);
+        (void)pthread_mutex_unlock(device);
+        count_resident((size_t)-1);
     }
     return 0;
+}
+
+void launch_drop(struct launch *launch)
+{
+    if (launch != NULL) {
+        mem_free(launch->calls);
+        mem_free(launch);
+    }
 }
 
 static void dispose(void *argument)
@@ -153,13 +107,12 @@ static void dispose(void *argument)
         (void)atomic_fetch_add(&comm->finished, 1);
         comm->flying--;
     }
-    segment_ring(&comm->segment, comm->rank);
-    (void)pthread_cond_broadcast(&comm->calm);
+    segment_ring(&comm->segment);
     (void)pthread_mutex_unlock(&comm->lock);
-    mem_free(launch->calls);
-    mem_free(launch->buffer);
-    mem_free(launch);
+    launch_drop(launch);
 }
+
+/* ---- onto the stream ---- */
 
 /* Numbers the collectives. */
 static void number_calls(struct launch *launch)
@@ -179,17 +132,6 @@ static void number_calls(struct launch *launch)
             call->places = places;
         }
     }
-}
-
-static void find_faults(struct launch_job *self)
-{
-    struct launch *launch = self->launch;
-    long value;
-
-    if (fault_at(launch->comm->rank, "async", &value)) {
-        launch->async = (nccl_result)value;
-    }
-    self->is_late = fault_at(launch->comm->rank, "late", &value);
 }
 
 /* Adds a range, unless it is empty. */
@@ -234,6 +176,14 @@ static void count(struct launch *launch, int by)
     (void)pthread_mutex_unlock(&comm->lock);
 }
 
+static void add_call(struct launch *launch, const struct call *call)
+{
+    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
+        abort();
+    }
+    launch->calls[launch->count++] = *call;
+}
+
 /* A graph is launched, on whatever stream. */
 static void *again(void *argument)
 {
@@ -241,10 +191,9 @@ static void *again(void *argument)
     struct launch *launch = must(mem_calloc(1, sizeof *launch));
 
     launch->comm = captured->comm;
-    launch->count = captured->count;
-    launch->calls = must(mem_calloc(launch->count, sizeof *launch->calls));
-    memcpy(launch->calls, captured->calls, launch->count * sizeof *launch->calls);
-    launch->buffer = must(mem_alloc(SEGMENT_CHUNK_BYTES));
+    for (size_t i = 0; i < captured->count; i++) {
+        add_call(launch, &captured->calls[i]);
+    }
     number_calls(launch);
     count(launch, 1);
     return launch;
@@ -261,11 +210,14 @@ static int enqueue(struct launch *launch)
         .argument = launch,
     };
     struct gpusim_range *ranges = must(mem_calloc(2 * launch->count, sizeof *ranges));
+    cu_context before;
     int result;
 
     find_ranges(launch, &op, ranges, ranges + launch->count);
     count(launch, 1);
+    (void)cuCtxPushCurrent_v2(launch->comm->context);
     result = gpusim_enqueue(launch->calls[0].stream, &op);
+    (void)cuCtxPopCurrent_v2(&before);
     if (result != CU_SUCCESS) {
         count(launch, -1);
     }
@@ -275,68 +227,53 @@ static int enqueue(struct launch *launch)
 
 static nccl_result step(struct job *job)
 {
-    struct launch_job *self = (struct launch_job *)job;
-    nccl_comm comm = job->comm;
-    cu_context before;
+    struct launch *launch = job->launch;
     int result;
 
-    if (self->launch == NULL) {
+    if (launch == NULL) {
         return NCCL_IN_PROGRESS;
     }
-    self->launch->is_captured = gpusim_is_captured(self->launch->calls[0].stream);
-    if (!self->launch->is_captured) {
-        number_calls(self->launch);
-        find_faults(self);
+    launch->is_captured = gpusim_is_captured(launch->calls[0].stream);
+    if (!launch->is_captured) {
+        int value;
+
+        number_calls(launch);
+        (void)fault_at(job->comm->rank, "async", &launch->async);
+        job->is_stuck = fault_at(job->comm->rank, "late", &value);
     }
-    (void)cuCtxPushCurrent_v2(comm->context);
-    result = enqueue(self->launch);
-    (void)cuCtxPopCurrent_v2(&before);
+    result = enqueue(launch);
     if (result != CU_SUCCESS) {
-        return comm_error(comm, NCCL_UNHANDLED_CUDA_ERROR,
-                "%s: the launch failed with CUDA error %d",
-                function_name(self->launch->calls[0].function), result);
+        return comm_error(NCCL_UNHANDLED_CUDA_ERROR,
+                "%s: the launch failed with CUDA error %d", job->function, result);
     }
-    self->launch = NULL;
-    return self->is_late ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
+    job->launch = NULL;
+    return job->is_stuck ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
-static void drop(struct job *job)
+nccl_result launch_submit(struct launch *launch)
 {
-    struct launch_job *self = (struct launch_job *)job;
-
-    if (self->launch != NULL) {
-        mem_free(self->launch->calls);
-        mem_free(self->launch->buffer);
-        mem_free(self->launch);
-    }
-    mem_free(self);
-}
-
-static struct launch_job *create(nccl_comm comm)
-{
-    struct launch_job *self = must(mem_calloc(1, sizeof *self));
-
-    self->base =
-            (struct job){ .comm = comm, .waits = comm, .step = step, .dispose = drop };
-    self->launch = must(mem_calloc(1, sizeof *self->launch));
-    self->launch->comm = comm;
-    self->launch->buffer = must(mem_alloc(SEGMENT_CHUNK_BYTES));
-    return self;
+    return job_submit(&(struct job){ .comm = launch->comm,
+            .function = function_name(launch->calls[0].function),
+            .step = step,
+            .launch = launch });
 }
 
 nccl_result launch_call(nccl_comm comm, const struct call *call)
 {
-    struct job *kept = job_in_group(comm, step);
-    struct launch_job *self = kept == NULL ? create(comm) : (struct launch_job *)kept;
-    struct launch *launch = self->launch;
+    struct launch **kept = job_group_launch();
+    struct launch *launch = kept == NULL ? NULL : *kept;
 
-    if (launch->count > 0 && launch->calls[0].stream != call->stream) {
-        gpusim_report("a group with calls on several streams, which is not simulated");
+    if (launch == NULL) {
+        launch = must(mem_calloc(1, sizeof *launch));
+        launch->comm = comm;
+    } else if (launch->comm != comm || launch->calls[0].stream != call->stream) {
+        comm_report_fatal("a group of several communicators or streams, which is not "
+                          "simulated");
     }
-    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
-        abort();
+    add_call(launch, call);
+    if (kept == NULL) {
+        return launch_submit(launch);
     }
-    launch->calls[launch->count++] = *call;
-    self->base.function = function_name(launch->calls[0].function);
-    return kept == NULL ? job_submit(&self->base) : NCCL_SUCCESS;
+    *kept = launch;
+    return NCCL_SUCCESS;
 }

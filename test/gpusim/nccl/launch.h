@@ -5,12 +5,9 @@
 #ifndef TUTTI_TEST_GPUSIM_NCCL_LAUNCH_H
 #define TUTTI_TEST_GPUSIM_NCCL_LAUNCH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "test/gpusim/nccl/comm.h"
 
+/* What ranks do together. */
 enum function {
     FUNCTION_ALL_REDUCE,
     FUNCTION_REDUCE,
@@ -18,7 +15,11 @@ enum function {
     FUNCTION_ALL_GATHER,
     FUNCTION_REDUCE_SCATTER,
     FUNCTION_SEND,
-    FUNCTION_RECV
+    FUNCTION_RECV,
+    FUNCTION_MESSAGE, /* a send and its receive */
+    FUNCTION_INIT,
+    FUNCTION_SPLIT,
+    FUNCTION_DESTROY
 };
 
 /* One call of one function. */
@@ -36,6 +37,8 @@ struct call {
     uint32_t places;
     uint64_t input_place; /* see memory_note_call()                             */
     uint64_t output_place;
+    uint64_t message; /* a send: 0, or its number among those to the peer   */
+    bool is_done; /* a send or receive                                  */
 };
 
 /* The calls of one communicator in one group. */
@@ -46,53 +49,36 @@ struct launch {
     size_t count;
     size_t capacity;
     nccl_result async; /* a fault: the error that is told, or success        */
-    struct patience patience;
-    bool is_queued; /* the device runs another one */
     bool is_captured; /* in a graph, for which others are made of it           */
-    unsigned char *buffer; /* SEGMENT_CHUNK_BYTES to compute in                  */
 };
-
-/* Name of the function and its bytes. */
-const char *function_name(enum function function);
-bool function_is_pair(enum function function);
-/* Bytes that a call reads from and writes to memory on this rank. */
-size_t call_input_bytes(nccl_comm comm, const struct call *call);
-size_t call_output_bytes(nccl_comm comm, const struct call *call);
 
 /* Adds the call, which was checked, to the thread's group, or launches it alone. */
 nccl_result launch_call(nccl_comm comm, const struct call *call);
+/* The calls of a group. */
+nccl_result launch_submit(struct launch *launch);
+/* It was never put on a stream; may be NULL. */
+void launch_drop(struct launch *launch);
+/* For the bodies: comm_await(), in a call. */
+bool launch_await(struct launch *launch, const struct call *call,
+        uint64_t (*missing)(void *user));
 
-/*
- * For the bodies: waiting. The bell is read, the condition tested, then this is called. False
- * when the kernel has to leave; `missing` are the ranks that a report names.
- */
-bool launch_pause(struct launch *launch, uint32_t seen, const struct call *call,
-        uint64_t missing);
-/* Waits until the communicator is aborted or revoked: something is broken for good. */
-void launch_stay(struct launch *launch);
+/* ---- collective.c ---- */
+
+/* "float16"; never NULL. */
+const char *type_name(nccl_dtype type);
+const char *function_name(enum function function);
+bool function_is_pair(enum function function);
+/* Bytes that a call reads from and writes to memory on this rank. */
+size_t call_input_bytes(const struct nccl_comm_object *comm, const struct call *call);
+size_t call_output_bytes(const struct nccl_comm_object *comm, const struct call *call);
+/* In place is what NCCL says it is. */
+bool call_is_in_place(nccl_comm comm, const struct call *call);
+/* Where both sides lie in what is registered, as far as it has to be the same on all ranks. */
+void call_note_places(struct call *call, uint64_t input, uint64_t output);
 
 /* The bodies of a collective and of all pairs; false when the kernel left early. */
 bool collective_run(struct launch *launch, const struct call *call);
 bool pairs_run(struct launch *launch);
-
-/* ---- resident.c ---- */
-
-/*
- * A kernel's place in the queue of its device, which runs one collective at a time: those of
- * other communicators wait, though they are on other streams. So two communicators whose
- * collectives two ranks launch in different orders wait for each other for ever, as they may on a
- * GPU.
- */
-struct resident {
-    struct resident *next;
-    nccl_comm comm;
-};
-
-/* Waits for a place; false when the kernel has to leave, and then has none. */
-bool resident_enter(struct resident *place, struct launch *launch);
-void resident_leave(struct resident *place);
-/* Kernels of this process that have entered and not left. */
-size_t resident_count(void);
 
 /* ---- memory.c ---- */
 

@@ -5,273 +5,202 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/launch.h"
 
-/* What ncclMemAlloc has given. */
-struct allocation {
-    struct allocation *next;
+/* What ncclMemAlloc has given, or is registered with a communicator. */
+struct region {
+    struct region *next;
+    nccl_comm comm; /* NULL: ncclMemAlloc's */
     uint64_t start;
     size_t bytes;
+    uint64_t number; /* of registrations with the communicator before it */
 };
 
-static struct {
-    pthread_mutex_t lock;
-    struct allocation *first;
-    size_t registered_calls;
-} memories = { .lock = PTHREAD_MUTEX_INITIALIZER };
+/* Of all; guarded by live_lock(). */
+static struct region *regions;
 
-nccl_result ncclMemAlloc(void **pointer, size_t bytes)
+static size_t *count_of(nccl_comm comm, struct gpusim_nccl_live *live)
 {
-    nccl_result result = api_begin("ncclMemAlloc", -1);
-    struct allocation *allocation;
-
-    if (result != NCCL_SUCCESS) {
-        return result;
-    }
-    allocation = must(mem_calloc(1, sizeof *allocation));
-    if (cuMemAlloc_v2(&allocation->start, bytes) != CU_SUCCESS) {
-        mem_free(allocation);
-        return comm_error(NULL, NCCL_UNHANDLED_CUDA_ERROR, "ncclMemAlloc: no memory");
-    }
-    allocation->bytes = bytes;
-    (void)pthread_mutex_lock(&memories.lock);
-    allocation->next = memories.first;
-    memories.first = allocation;
-    (void)pthread_mutex_unlock(&memories.lock);
-    memcpy(pointer, &allocation->start, sizeof *pointer);
-    return NCCL_SUCCESS;
+    return comm == NULL ? &live->allocations : &live->registrations;
 }
 
-/* Takes the allocation that starts there out of the list; NULL: none. */
-static struct allocation *take(uint64_t start)
+static struct region *add(nccl_comm comm, uint64_t start, size_t bytes)
 {
-    struct allocation **link;
-    struct allocation *found;
+    struct region *added = must(mem_calloc(1, sizeof *added));
+    struct gpusim_nccl_live *live = live_lock();
 
-    (void)pthread_mutex_lock(&memories.lock);
-    for (link = &memories.first; *link != NULL && (*link)->start != start;
-            link = &(*link)->next) {
+    *added = (struct region){ .next = regions,
+        .comm = comm,
+        .start = start,
+        .bytes = bytes,
+        .number = comm == NULL ? 0 : comm->registered++ };
+    regions = added;
+    ++*count_of(comm, live);
+    live_unlock();
+    return added;
+}
+
+/* Takes out the first one that is `wanted`, or, with NULL, is of the communicator and begins at
+ * `start` (0: anywhere). False: there is none. */
+static bool take(nccl_comm comm, const void *wanted, uint64_t start, struct region *out)
+{
+    struct gpusim_nccl_live *live = live_lock();
+    struct region **link = &regions;
+    struct region *found;
+
+    while (*link != NULL &&
+            ((*link)->comm != comm || (wanted != NULL && *link != wanted) ||
+                    (start != 0 && (*link)->start != start))) {
+        link = &(*link)->next;
     }
     found = *link;
     if (found != NULL) {
         *link = found->next;
+        *out = *found;
+        --*count_of(comm, live);
     }
-    (void)pthread_mutex_unlock(&memories.lock);
-    return found;
+    live_unlock();
+    mem_free(found);
+    return found != NULL;
+}
+
+/* What contains a range; locked. */
+static const struct region *find(nccl_comm comm, uint64_t start, size_t bytes)
+{
+    const struct region *at = regions;
+
+    while (at != NULL &&
+            (at->comm != comm || at->start > start ||
+                    start + bytes > at->start + at->bytes)) {
+        at = at->next;
+    }
+    return at;
+}
+
+bool memory_forget(nccl_comm comm)
+{
+    struct region gone;
+    bool any = false;
+
+    while (take(comm, NULL, 0, &gone)) {
+        any = true;
+    }
+    return any;
+}
+
+/* ---- ncclMemAlloc ---- */
+
+nccl_result ncclMemAlloc(void **pointer, size_t bytes)
+{
+    nccl_result result = comm_begin("ncclMemAlloc", -1);
+    cu_pointer start = 0;
+
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    if (cuMemAlloc_v2(&start, bytes) != CU_SUCCESS) {
+        return comm_error(NCCL_UNHANDLED_CUDA_ERROR, "ncclMemAlloc: no memory");
+    }
+    (void)add(NULL, start, bytes);
+    memcpy(pointer, &start, sizeof *pointer);
+    return NCCL_SUCCESS;
+}
+
+static bool is_registered(const struct region *memory)
+{
+    const struct region *at;
+
+    (void)live_lock();
+    for (at = regions; at != NULL; at = at->next) {
+        if (at->comm != NULL && at->start < memory->start + memory->bytes &&
+                memory->start < at->start + at->bytes) {
+            break;
+        }
+    }
+    live_unlock();
+    return at != NULL;
 }
 
 nccl_result ncclMemFree(void *pointer)
 {
-    nccl_result result = api_begin("ncclMemFree", -1);
-    struct gpusim_nccl_live live = { .comms = 0 };
-    struct allocation *allocation;
+    nccl_result result = comm_begin("ncclMemFree", -1);
+    struct region freed;
 
     if (result != NCCL_SUCCESS || pointer == NULL) {
         return result;
     }
-    allocation = take((uint64_t)(uintptr_t)pointer);
-    if (allocation == NULL) {
+    if (!take(NULL, NULL, (uint64_t)(uintptr_t)pointer, &freed)) {
         gpusim_report("ncclMemFree of %p, which ncclMemAlloc has not given", pointer);
         return NCCL_INVALID_ARGUMENT;
     }
-    comm_count(&live, allocation->start, allocation->start + allocation->bytes);
-    if (live.registrations > 0) {
+    if (is_registered(&freed)) {
         gpusim_report(
                 "ncclMemFree of %p, which is registered with a communicator", pointer);
     }
-    if (cuMemFree_v2(allocation->start) != CU_SUCCESS) {
-        result = NCCL_UNHANDLED_CUDA_ERROR;
-    }
-    mem_free(allocation);
-    return result;
+    return cuMemFree_v2(freed.start) == CU_SUCCESS ? NCCL_SUCCESS
+                                                   : NCCL_UNHANDLED_CUDA_ERROR;
 }
 
-static bool is_own(uint64_t start, size_t bytes)
-{
-    const struct allocation *allocation;
-
-    (void)pthread_mutex_lock(&memories.lock);
-    for (allocation = memories.first; allocation != NULL;
-            allocation = allocation->next) {
-        if (allocation->start <= start &&
-                start + bytes <= allocation->start + allocation->bytes) {
-            break;
-        }
-    }
-    (void)pthread_mutex_unlock(&memories.lock);
-    return allocation != NULL;
-}
-
-/* Memory that can be registered, as a record that belongs to nobody yet; else an error. */
-static nccl_result check(nccl_comm comm, const char *function, void *memory,
-        size_t bytes, struct comm_memory **record)
-{
-    uint64_t start = (uint64_t)(uintptr_t)memory;
-
-    if (bytes == 0 || !gpusim_range_is_live(start, bytes)) {
-        return comm_misuse(
-                comm, function, "this is no device memory", NCCL_INVALID_ARGUMENT);
-    }
-    if (!is_own(start, bytes)) {
-        return comm_error(comm, NCCL_INVALID_ARGUMENT,
-                "%s: memory that ncclMemAlloc has not given", function);
-    }
-    *record = must(mem_calloc(1, sizeof **record));
-    (*record)->start = start;
-    (*record)->bytes = bytes;
-    return NCCL_SUCCESS;
-}
-
-static void add(nccl_comm comm, struct comm_memory *record)
-{
-    (void)pthread_mutex_lock(&comm->lock);
-    record->number = comm->memory == NULL ? 0 : comm->memory->number + 1;
-    record->next = comm->memory;
-    comm->memory = record;
-    (void)pthread_mutex_unlock(&comm->lock);
-}
+/* ---- registration ---- */
 
 nccl_result ncclCommRegister(
         const nccl_comm comm, void *memory, size_t bytes, void **handle)
 {
-    nccl_result result = api_enter(comm, "ncclCommRegister");
-    struct comm_memory *record = NULL;
+    static const char function[] = "ncclCommRegister";
+    const uint64_t start = (uint64_t)(uintptr_t)memory;
+    nccl_result result = comm_enter(comm, function, COMM_READY);
+    bool is_own;
 
     if (result != NCCL_SUCCESS) {
         return result;
     }
-    result = check(comm, "ncclCommRegister", memory, bytes, &record);
-    if (result == NCCL_SUCCESS) {
-        add(comm, record);
-        *handle = record;
+    (void)live_lock();
+    is_own = find(NULL, start, bytes) != NULL;
+    live_unlock();
+    if (is_own) {
+        *handle = add(comm, start, bytes);
+    } else {
+        result = comm_error(NCCL_INVALID_ARGUMENT,
+                "%s: memory that ncclMemAlloc has not given", function);
     }
-    comm_leave(comm);
-    return result;
-}
-
-/* Takes a registration back; the communicator is entered. */
-static nccl_result remove_record(
-        nccl_comm comm, const char *function, const void *handle)
-{
-    struct comm_memory **link;
-    struct comm_memory *found;
-
-    (void)pthread_mutex_lock(&comm->lock);
-    for (link = &comm->memory; *link != NULL && *link != handle;
-            link = &(*link)->next) {
-    }
-    found = *link;
-    if (found != NULL) {
-        *link = found->next;
-    }
-    (void)pthread_mutex_unlock(&comm->lock);
-    if (found == NULL) {
-        return comm_misuse(comm, function, "a handle that is not of this communicator",
-                NCCL_INVALID_ARGUMENT);
-    }
-    if (!gpusim_range_is_live(found->start, found->bytes)) {
-        (void)comm_misuse(comm, function, "the memory was freed before", NCCL_SUCCESS);
-    }
-    mem_free(found);
-    return NCCL_SUCCESS;
+    return comm_leave(comm, COMM_READY, result);
 }
 
 nccl_result ncclCommDeregister(const nccl_comm comm, void *handle)
 {
     static const char function[] = "ncclCommDeregister";
-    nccl_result result = api_begin(function, api_rank(comm));
+    nccl_result result = comm_enter(comm, function, COMM_ANY);
+    struct region gone;
 
-    if (result == NCCL_SUCCESS) {
-        result = comm_enter_any(comm, function);
+    if (result != NCCL_SUCCESS) {
+        return result;
     }
-    if (result == NCCL_SUCCESS) {
-        result = remove_record(comm, function, handle);
-        comm_leave_any(comm);
+    if (!take(comm, handle, 0, &gone)) {
+        result = comm_misuse(comm, function,
+                "a handle that is not of this communicator", NCCL_INVALID_ARGUMENT);
     }
-    return result;
+    return comm_leave(comm, COMM_ANY, result);
 }
-
-/* ---- for tests ---- */
 
 /* 0: not registered; else the offset in what is + 1, and << 40 which registration that is. */
 static uint64_t place_of(nccl_comm comm, uint64_t start, size_t bytes)
 {
-    const struct comm_memory *record;
-    uint64_t place;
+    const struct region *in = find(comm, start, bytes);
 
-    (void)pthread_mutex_lock(&comm->lock);
-    for (record = comm->memory; record != NULL; record = record->next) {
-        if (record->start <= start && start + bytes <= record->start + record->bytes) {
-            break;
-        }
-    }
-    place = record == NULL ? 0 : 1 + start - record->start + (record->number << 40);
-    (void)pthread_mutex_unlock(&comm->lock);
-    return place;
-}
-
-/* Where both sides lie, as far as it has to be the same on all ranks. */
-static void note_places(struct call *call, uint64_t input, uint64_t output)
-{
-    switch (call->function) {
-    case FUNCTION_ALL_REDUCE:
-        call->input_place = input;
-        call->output_place = output;
-        break;
-    case FUNCTION_REDUCE_SCATTER:
-        call->input_place = input;
-        call->output_place = output != 0;
-        break;
-    case FUNCTION_ALL_GATHER:
-        call->input_place = input != 0;
-        call->output_place = output;
-        break;
-    case FUNCTION_REDUCE:
-        call->input_place = input;
-        break;
-    case FUNCTION_BROADCAST:
-        call->output_place = output;
-        break;
-    case FUNCTION_SEND:
-        call->input_place = input != 0;
-        break;
-    case FUNCTION_RECV:
-        call->output_place = output != 0;
-        break;
-    }
+    return in == NULL ? 0 : 1 + start - in->start + (in->number << 40);
 }
 
 void memory_note_call(nccl_comm comm, struct call *call)
 {
     const size_t input_bytes = call_input_bytes(comm, call);
     const size_t output_bytes = call_output_bytes(comm, call);
+    struct gpusim_nccl_live *live = live_lock();
     const uint64_t input = place_of(comm, call->input, input_bytes);
     const uint64_t output = place_of(comm, call->output, output_bytes);
 
-    note_places(call, input, output);
-    if ((input != 0 || input_bytes == 0) && (output != 0 || output_bytes == 0)) {
-        (void)pthread_mutex_lock(&memories.lock);
-        memories.registered_calls++;
-        (void)pthread_mutex_unlock(&memories.lock);
-    }
-}
-
-struct gpusim_nccl_live gpusim_nccl_live(void)
-{
-    struct gpusim_nccl_live live = { .resident = resident_count() };
-    const struct allocation *allocation;
-
-    comm_count(&live, 0, UINT64_MAX);
-    (void)pthread_mutex_lock(&memories.lock);
-    for (allocation = memories.first; allocation != NULL;
-            allocation = allocation->next) {
-        live.allocations++;
-    }
-    api_get_config(&live);
-    live.registered_calls = memories.registered_calls;
-    (void)pthread_mutex_unlock(&memories.lock);
-    return live;
+    call_note_places(call, input, output);
+    live->registered_calls +=
+            (input != 0 || input_bytes == 0) && (output != 0 || output_bytes == 0);
+    live_unlock();
 }

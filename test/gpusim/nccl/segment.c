@@ -3,23 +3,27 @@
  */
 #include "test/gpusim/nccl/segment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/mem.h"
 #include "test/gpusim/nccl/comm.h"
+#include "test/gpusim/nccl/launch.h"
+
+static_assert(sizeof(struct segment_facts) == 48, "facts are compared as bytes");
 
 #define MAGIC "gpusimID"
+
+/* Data of one rank or message do not reach those of the next: the file has holes. */
+#define PLACE_BYTES (UINT64_C(1) << 34)
 
 /* What an id says; the rest of its bytes are zero. */
 struct id {
@@ -29,41 +33,6 @@ struct id {
     uint64_t nonce; /* also in the memory: the descriptor may be another by now */
 };
 
-struct segment_shared {
-    uint64_t nonce; /* written by the maker of the id */
-    /* struct segment_rank[ranks], struct segment_pair[ranks][ranks], chunks, pieces */
-};
-
-/* Where the parts of the memory begin. */
-struct layout {
-    size_t pairs;
-    size_t chunks;
-    size_t pieces;
-    size_t end;
-};
-
-static size_t up(size_t bytes)
-{
-    return (bytes + 4095) / 4096 * 4096;
-}
-
-static struct layout layout_of(int ranks)
-{
-    size_t n = (size_t)ranks;
-    struct layout at;
-
-    at.pairs = up(up(sizeof(struct segment_shared)) + n * sizeof(struct segment_rank));
-    at.chunks = up(at.pairs + n * n * sizeof(struct segment_pair));
-    at.pieces = at.chunks + n * 2 * SEGMENT_CHUNK_BYTES;
-    at.end = at.pieces + n * n * SEGMENT_PAIR_DEPTH * SEGMENT_PAIR_BYTES;
-    return at;
-}
-
-static unsigned char *base_of(const struct segment *segment)
-{
-    return (unsigned char *)segment->shared;
-}
-
 static struct id id_read(const unsigned char *bytes)
 {
     struct id id;
@@ -72,239 +41,249 @@ static struct id id_read(const unsigned char *bytes)
     return id;
 }
 
-/* Ids of this process whose descriptors are open. */
-struct own_id {
-    struct own_id *next;
-    uint64_t nonce;
-    int fd;
-};
-
-static struct {
-    pthread_mutex_t lock;
-    struct own_id *first;
-} own_ids = { .lock = PTHREAD_MUTEX_INITIALIZER };
+/* ---- ids ---- */
 
 void segment_id_make(unsigned char *bytes)
 {
-    struct own_id *own = must(mem_alloc(sizeof *own));
-    struct id id = { .pid = getpid() };
+    struct id id = { .pid = getpid(), .fd = memfd_create("gpusim-nccl", MFD_CLOEXEC) };
 
-    own->fd = memfd_create("gpusim-nccl", MFD_CLOEXEC);
-    if (getrandom(&own->nonce, sizeof own->nonce, 0) != (ssize_t)sizeof own->nonce ||
-            pwrite(own->fd, &own->nonce, sizeof own->nonce, 0) !=
-                    (ssize_t)sizeof own->nonce) {
+    memcpy(id.magic, MAGIC, sizeof id.magic);
+    if (getrandom(&id.nonce, sizeof id.nonce, 0) != (ssize_t)sizeof id.nonce ||
+            pwrite((int)id.fd, &id.nonce, sizeof id.nonce, 0) !=
+                    (ssize_t)sizeof id.nonce ||
+            ftruncate((int)id.fd, sizeof(struct segment_shared)) != 0) {
         perror("gpusim: memory of an id");
         abort();
     }
-    id.fd = own->fd;
-    id.nonce = own->nonce;
-    memcpy(id.magic, MAGIC, sizeof id.magic);
     memset(bytes, 0, SEGMENT_ID_BYTES);
     memcpy(bytes, &id, sizeof id);
-    (void)pthread_mutex_lock(&own_ids.lock);
-    own->next = own_ids.first;
-    own_ids.first = own;
-    (void)pthread_mutex_unlock(&own_ids.lock);
 }
 
 bool segment_is_id(const unsigned char *bytes)
 {
-    const struct id id = id_read(bytes);
-
-    return memcmp(id.magic, MAGIC, sizeof id.magic) == 0;
+    return memcmp(bytes, MAGIC, strlen(MAGIC)) == 0;
 }
 
-/* A descriptor of the memory of an id. */
-static int id_open(const struct id *id)
+unsigned segment_id_number(const unsigned char *bytes)
 {
+    return id_read(bytes).nonce & 0xffff;
+}
+
+void segment_id_drop(const unsigned char *bytes)
+{
+    const struct id id = id_read(bytes);
+
+    if (id.pid == getpid()) {
+        (void)close((int)id.fd);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+/* A descriptor of the memory of an id. */
+static int id_open(const unsigned char *bytes)
+{
+    const struct id id = id_read(bytes);
     uint64_t nonce = 0;
     char path[64];
     int fd;
 
-    (void)snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)id->pid,
-            (long long)id->fd);
+    (void)snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)id.pid,
+            (long long)id.fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
-    if (memcmp(id->magic, MAGIC, sizeof id->magic) != 0 || fd < 0 ||
+    if (!segment_is_id(bytes) || fd < 0 ||
             pread(fd, &nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce ||
-            nonce != id->nonce) {
+            nonce != id.nonce) {
         comm_report_fatal("an id that is none, or whose maker is gone");
     }
     return fd;
 }
 
-void segment_id_release(const unsigned char *bytes)
-{
-    struct id id = id_read(bytes);
-    struct own_id **link;
-    struct own_id *found;
-
-    /* Several ranks may be threads of this process: the first one closes it. */
-    (void)pthread_mutex_lock(&own_ids.lock);
-    for (link = &own_ids.first; *link != NULL && (*link)->nonce != id.nonce;
-            link = &(*link)->next) {
-    }
-    found = *link;
-    if (found != NULL) {
-        *link = found->next;
-        (void)close(found->fd);
-    }
-    (void)pthread_mutex_unlock(&own_ids.lock);
-    mem_free(found);
-}
-
 void segment_open(
         struct segment *segment, const unsigned char *bytes, int rank, int ranks)
 {
-    const struct id id = id_read(bytes);
-    const int fd = id_open(&id);
-    const size_t end = layout_of(ranks).end;
+    const int fd = id_open(bytes);
     uint32_t absent = SEGMENT_ABSENT;
-    void *memory = MAP_FAILED;
+    void *memory = mmap(
+            NULL, sizeof *segment->shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    /* So it only grows; ftruncate() would shrink it under a rank that wants more. */
-    if (pwrite(fd, "", 1, (off_t)end - 1) == 1) {
-        memory = mmap(
-                NULL, end, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    }
-    (void)close(fd);
     if (memory == MAP_FAILED) {
         comm_report_fatal("memory of a communicator: %s", strerror(errno));
     }
     *segment = (struct segment){
-        .shared = memory, .bytes = end, .rank = rank, .ranks = ranks
+        .shared = memory, .fd = fd, .rank = rank, .ranks = ranks
     };
     memcpy(segment->id, bytes, sizeof segment->id);
     if (!atomic_compare_exchange_strong(
-                &segment_rank(segment, rank)->state, &absent, SEGMENT_CLAIMED)) {
+                &segment->shared->ranks[rank].state, &absent, SEGMENT_HERE)) {
         comm_report_fatal("ncclCommInitRank: rank %d is there already", rank);
+    }
+}
+
+void segment_release(const struct segment *segment)
+{
+    /* Several ranks may be threads of this process. */
+    if (id_read(segment->id).pid == getpid() &&
+            atomic_exchange(&segment->shared->released, 1) == 0) {
+        segment_id_drop(segment->id);
     }
 }
 
 void segment_close(struct segment *segment)
 {
-    if (segment->shared == NULL) {
-        return;
+    if (segment->shared != NULL) {
+        segment_release(segment);
+        segment_advance(segment, SEGMENT_GONE);
+        (void)munmap(segment->shared, sizeof *segment->shared);
+        (void)close(segment->fd);
+        segment->shared = NULL;
     }
-    segment_advance(segment, SEGMENT_GONE);
-    (void)munmap(segment->shared, segment->bytes);
-    segment->shared = NULL;
-}
-
-struct segment_rank *segment_rank(const struct segment *segment, int rank)
-{
-    void *ranks = base_of(segment) + up(sizeof(struct segment_shared));
-
-    return (struct segment_rank *)ranks + rank;
 }
 
 enum segment_state segment_state(const struct segment *segment, int rank)
 {
-    return (enum segment_state)atomic_load(&segment_rank(segment, rank)->state);
+    return (enum segment_state)atomic_load(&segment->shared->ranks[rank].state);
 }
 
 void segment_advance(struct segment *segment, enum segment_state state)
 {
-    atomic_store(&segment_rank(segment, segment->rank)->state, (uint32_t)state);
-    segment_ring_all(segment);
+    atomic_store(&segment->shared->ranks[segment->rank].state, (uint32_t)state);
+    segment_ring(segment);
 }
 
-unsigned char *segment_chunk(const struct segment *segment, int rank, uint64_t step)
+void segment_ring(const struct segment *segment)
 {
-    size_t index = (size_t)rank * 2 + (size_t)(step & 1);
-
-    return base_of(segment) + layout_of(segment->ranks).chunks +
-            index * SEGMENT_CHUNK_BYTES;
+    (void)atomic_fetch_add(&segment->shared->bell, 1);
+    futex_wake(&segment->shared->bell, INT_MAX);
 }
 
-static size_t pair_index(const struct segment *segment, int from, int to)
+/* ---- meetings ---- */
+
+static uint64_t meetings(
+        const struct segment *segment, enum segment_lane lane, int rank)
 {
-    return (size_t)from * (size_t)segment->ranks + (size_t)to;
+    return atomic_load(&segment->shared->ranks[rank].lanes[lane].meetings);
 }
 
-struct segment_pair *segment_pair(const struct segment *segment, int from, int to)
+void segment_come(struct segment *segment, enum segment_lane lane,
+        const struct segment_word *word)
 {
-    void *pairs = base_of(segment) + layout_of(segment->ranks).pairs;
+    const uint64_t meeting = meetings(segment, lane, segment->rank) + 1;
+    struct segment_rank *here = &segment->shared->ranks[segment->rank];
 
-    return (struct segment_pair *)pairs + pair_index(segment, from, to);
+    here->lanes[lane].words[meeting & 1] = *word;
+    atomic_store(&here->lanes[lane].meetings, meeting);
+    segment_ring(segment);
 }
 
-unsigned char *segment_piece(
-        const struct segment *segment, int from, int to, uint64_t piece)
+uint64_t segment_missing(
+        const struct segment *segment, enum segment_lane lane, uint64_t members)
 {
-    size_t index = pair_index(segment, from, to) * SEGMENT_PAIR_DEPTH +
-            (size_t)(piece % SEGMENT_PAIR_DEPTH);
-
-    return base_of(segment) + layout_of(segment->ranks).pieces +
-            index * SEGMENT_PAIR_BYTES;
-}
-
-uint32_t segment_bell(const struct segment *segment)
-{
-    return atomic_load(&segment_rank(segment, segment->rank)->bell);
-}
-
-void segment_sleep(const struct segment *segment, uint32_t seen, int64_t nanoseconds)
-{
-    futex_wait(&segment_rank(segment, segment->rank)->bell, seen, nanoseconds);
-}
-
-void segment_ring(const struct segment *segment, int rank)
-{
-    struct segment_rank *there = segment_rank(segment, rank);
-
-    (void)atomic_fetch_add(&there->bell, 1);
-    futex_wake(&there->bell, INT_MAX);
-}
-
-void segment_ring_all(const struct segment *segment)
-{
-    int rank;
-
-    for (rank = 0; rank < segment->ranks; rank++) {
-        segment_ring(segment, rank);
-    }
-}
-
-void segment_meet(struct segment *segment, const struct segment_word *word)
-{
-    struct segment_rank *here = segment_rank(segment, segment->rank);
-    uint64_t meeting = atomic_load(&here->meetings) + 1;
-
-    here->words[meeting & 1] = *word;
-    atomic_store(&here->meetings, meeting);
-    segment_ring_all(segment);
-}
-
-uint64_t segment_missing(const struct segment *segment, uint64_t members)
-{
-    uint64_t meeting = atomic_load(&segment_rank(segment, segment->rank)->meetings);
+    const uint64_t meeting = meetings(segment, lane, segment->rank);
     uint64_t missing = 0;
-    int rank;
 
-    for (rank = 0; rank < segment->ranks; rank++) {
-        if ((members >> rank & 1) != 0 &&
-                atomic_load(&segment_rank(segment, rank)->meetings) < meeting) {
+    for (int rank = 0; rank < segment->ranks; rank++) {
+        if (meetings(segment, lane, rank) < meeting) {
             missing |= UINT64_C(1) << rank;
         }
     }
-    return missing;
+    return missing & members;
 }
 
-uint64_t segment_missing_here(const struct segment *segment, uint64_t members)
+const struct segment_word *segment_word(
+        const struct segment *segment, enum segment_lane lane, int rank)
 {
-    int rank;
+    const uint64_t meeting = meetings(segment, lane, segment->rank);
 
-    for (rank = 0; rank < segment->ranks; rank++) {
-        if (segment_state(segment, rank) == SEGMENT_GONE) {
-            members &= ~(UINT64_C(1) << rank);
+    return &segment->shared->ranks[rank].lanes[lane].words[meeting & 1];
+}
+
+static void facts_text(const struct segment_facts *facts, char *text, size_t capacity)
+{
+    const char *name = function_name((enum function)facts->function);
+
+    if (facts->function == FUNCTION_INIT) {
+        (void)snprintf(text, capacity, "%s of %d ranks by ids with hash %llx", name,
+                facts->root, (unsigned long long)facts->count);
+        return;
+    }
+    if (facts->function > FUNCTION_INIT) {
+        (void)snprintf(text, capacity, "%s", name);
+        return;
+    }
+    (void)snprintf(text, capacity,
+            "%s of %llu x %s, reduction %d, root %d, %u of %u in its group; registered "
+            "at %llx and %llx",
+            name, (unsigned long long)facts->count, type_name(facts->type),
+            facts->reduction, facts->root, facts->place + 1, facts->places,
+            (unsigned long long)facts->input_place,
+            (unsigned long long)facts->output_place);
+}
+
+void segment_compare(const struct segment *segment, const struct segment_facts *ours,
+        int rank, const struct segment_facts *theirs)
+{
+    char here[256];
+    char there[256];
+
+    if (memcmp(ours, theirs, sizeof *ours) != 0) {
+        facts_text(ours, here, sizeof here);
+        facts_text(theirs, there, sizeof there);
+        comm_report_fatal(
+                "MISMATCH in communicator %04x: rank %d does %s; rank %d does %s",
+                segment_id_number(segment->id), segment->rank, here, rank, there);
+    }
+}
+
+void segment_agree(
+        const struct segment *segment, enum segment_lane lane, uint64_t members)
+{
+    const uint64_t come = members & ~segment_missing(segment, lane, members);
+
+    for (int rank = 0; rank < segment->ranks; rank++) {
+        if ((come >> rank & 1) != 0) {
+            segment_compare(segment, &segment_word(segment, lane, segment->rank)->facts,
+                    rank, &segment_word(segment, lane, rank)->facts);
         }
     }
-    return segment_missing(segment, members);
 }
 
-const struct segment_word *segment_word(const struct segment *segment, int rank)
-{
-    uint64_t meeting = atomic_load(&segment_rank(segment, segment->rank)->meetings);
+/* ---- data ---- */
 
-    return &segment_rank(segment, rank)->words[meeting & 1];
+uint64_t segment_place(const struct segment *segment, int rank, uint64_t ahead)
+{
+    const uint64_t meeting = meetings(segment, SEGMENT_KERNELS, segment->rank) + ahead;
+
+    return (1 + (uint64_t)rank * 2 + (meeting & 1)) * PLACE_BYTES;
+}
+
+uint64_t segment_message_place(int from, int to)
+{
+    const uint64_t pair = (uint64_t)from * SEGMENT_RANKS_MAX + (uint64_t)to;
+
+    return (1 + (uint64_t)2 * SEGMENT_RANKS_MAX + pair) * PLACE_BYTES;
+}
+
+static void check_moved(ssize_t moved, size_t bytes)
+{
+    if (moved != (ssize_t)bytes) {
+        comm_report_fatal(
+                "%zd of %zu bytes were moved: %s", moved, bytes, strerror(errno));
+    }
+}
+
+void segment_put(
+        const struct segment *segment, uint64_t place, uint64_t address, size_t bytes)
+{
+    ssize_t moved;
+
+    gpusim_memory_lock();
+    moved = pwrite(segment->fd, gpusim_at(address), bytes, (off_t)place);
+    gpusim_memory_unlock();
+    check_moved(moved, bytes);
+}
+
+void segment_take(const struct segment *segment, uint64_t place, void *to, size_t bytes)
+{
+    check_moved(pread(segment->fd, to, bytes, (off_t)place), bytes);
 }

@@ -233,7 +233,7 @@ UNIT_TEST(test_ranks_that_call_differently_are_told)
         { { SUM(2), SUM(1) }, mismatch },
         { { { SEND, COUNT, NCCL_FLOAT32, 0, 1, 1 },
                   { RECV, COUNT - 1, NCCL_FLOAT32, 0, 0, 1 } },
-                "receives 252 bytes of float32, rank 0 sends 256" },
+                "does a message of 63 x float32" },
         { { { SEND, COUNT, NCCL_FLOAT32, 0, 1, 1 }, { .what = NOTHING } },
                 "HANG: rank 0" },
         { { { SEND_RECV, COUNT, NCCL_FLOAT32, 0, 1, 1 },
@@ -361,6 +361,19 @@ static void differ_in_ids(struct rank *r)
             NCCL_SUCCESS);
 }
 
+/* Found by the CUDA half, in the call or when it runs. */
+static void overrun(struct rank *r)
+{
+    (void)ncclAllReduce(
+            r->memory, r->memory, BYTES, NCCL_FLOAT32, NCCL_SUM, r->comm, r->stream);
+    (void)cuStreamSynchronize(r->stream);
+}
+
+static void overlap(struct rank *r)
+{
+    NEED(sum(r, r->memory, (float *)r->memory + 1) != NCCL_SUCCESS);
+}
+
 /* A collective is seen by the happens-before check as what it reads and writes. */
 static void race(struct rank *r)
 {
@@ -383,9 +396,11 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
         { abort_under, "another thread is in a call on it" },
         { register_apart, "registered at 0 and 0" },
         { register_crossed, "registered at 10000000001 and 10000000001" },
-        { differ_in_ids, "was given other ids" },
+        { differ_in_ids, "of 2 ranks by ids with hash" },
         { leave_registered, "memory is still registered with it" },
         { free_registered, "which is registered with a communicator" },
+        { overrun, "ncclAllReduce overruns its memory" },
+        { overlap, "input and output overlap" },
         { race, "RACE" },
     };
 

@@ -1,6 +1,5 @@
 /*
  * The version that this build of the library stands for.
  */
-#include "test/gpusim/nccl/api.h"
-
+extern const int api_version;
 const int api_version = GPUSIM_NCCL_VERSION;

@@ -1,82 +1,42 @@
 /*
- * The exported functions: collectives, sends and receives.
+ * The exported functions: the library itself, collectives, sends and receives.
  */
-
-#include "test/gpusim/nccl/api.h"
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
-#include "test/gpusim/nccl/reduce.h"
 
-/* ---- checks: what is wrong with a call, or NULL ---- */
+/* The version that this library stands for, as ncclGetVersion says it (version.c). */
+extern const int api_version;
 
-static bool overlap(uint64_t a, size_t a_bytes, uint64_t b, size_t b_bytes)
+nccl_result ncclGetVersion(int *version)
 {
-    return a_bytes != 0 && b_bytes != 0 && a < b + b_bytes && b < a + a_bytes;
+    *version = api_version;
+    return comm_begin("ncclGetVersion", -1);
 }
 
-/* In place is what NCCL says it is; any other overlap is a mistake. */
-static bool is_in_place(nccl_comm comm, const struct call *call)
+const char *ncclGetErrorString(nccl_result error)
 {
-    uint64_t part = call->count * reduce_type_bytes(call->type) * (uint64_t)comm->rank;
-
-    switch (call->function) {
-    case FUNCTION_ALL_REDUCE:
-    case FUNCTION_REDUCE:
-    case FUNCTION_BROADCAST:
-        return call->input == call->output;
-    case FUNCTION_ALL_GATHER:
-        return call->input == call->output + part;
-    case FUNCTION_REDUCE_SCATTER:
-        return call->output == call->input + part;
-    case FUNCTION_SEND:
-    case FUNCTION_RECV:
-        return false;
-    }
-    return false;
-}
-
-/* What is wrong with one side of a call; nothing with none. */
-static const char *wrong_side(nccl_comm comm, uint64_t start, size_t bytes)
-{
-    const int device = gpusim_pointer_device(start);
-
-    if (bytes == 0) {
-        return NULL;
-    }
-    if (!gpusim_range_is_live(start, bytes)) {
-        return "not (all) device memory";
-    }
-    return device >= 0 && device != comm->device ? "memory of another device" : NULL;
-}
-
-static const char *wrong_call(nccl_comm comm, const struct call *call)
-{
-    const size_t input = call_input_bytes(comm, call);
-    const size_t output = call_output_bytes(comm, call);
-    const char *wrong = wrong_side(comm, call->input, input);
-
-    if (wrong == NULL) {
-        wrong = wrong_side(comm, call->output, output);
-    }
-    if (wrong == NULL && gpusim_stream_device(call->stream) != comm->device) {
-        wrong = "a stream of another device";
-    }
-    if (wrong == NULL && overlap(call->input, input, call->output, output) &&
-            !is_in_place(comm, call)) {
-        wrong = "input and output overlap, and this is not in place";
-    }
-    return wrong;
+    return error == NCCL_SUCCESS ? "no error" : "an error (simulated)";
 }
 
 /* ---- the way of every call ---- */
 
+/* In place is what NCCL says it is; any other overlap is a mistake. */
+static bool overlaps(nccl_comm comm, const struct call *call)
+{
+    const size_t input = call_input_bytes(comm, call);
+    const size_t output = call_output_bytes(comm, call);
+
+    return input != 0 && output != 0 && call->input < call->output + output &&
+            call->output < call->input + input && !call_is_in_place(comm, call);
+}
+
+/* Where its memory is, is looked at by the CUDA half. */
 static nccl_result run(nccl_comm comm, struct call *call)
 {
-    const char *wrong = wrong_call(comm, call);
-
-    if (wrong != NULL) {
-        return comm_misuse(
-                comm, function_name(call->function), wrong, NCCL_INVALID_ARGUMENT);
+    if (overlaps(comm, call)) {
+        return comm_misuse(comm, function_name(call->function),
+                "input and output overlap, and this is not in place",
+                NCCL_INVALID_ARGUMENT);
     }
     if (call->count == 0 && !function_is_pair(call->function)) {
         return NCCL_SUCCESS;
@@ -87,13 +47,10 @@ static nccl_result run(nccl_comm comm, struct call *call)
 
 static nccl_result enter_and_run(nccl_comm comm, struct call call)
 {
-    nccl_result result = api_enter(comm, function_name(call.function));
+    nccl_result result = comm_enter(comm, function_name(call.function), COMM_READY);
 
-    if (result == NCCL_SUCCESS) {
-        result = run(comm, &call);
-        comm_leave(comm);
-    }
-    return api_failed(result);
+    return result != NCCL_SUCCESS ? result
+                                  : comm_leave(comm, COMM_READY, run(comm, &call));
 }
 
 /* A call, of which some functions add a reduction or a rank. */
