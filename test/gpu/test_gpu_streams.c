@@ -435,8 +435,7 @@ static void run_meeting(struct ends_rank *r)
     before = gpusim_calls("ncclCommInitRankConfig");
     ends_meet(r);
     ends_fill(r, memory + COUNT, (float)(r->rank + 1), COUNT, r->stream);
-    request = ends_sum(
-            r, "world", memory + COUNT, memory + COUNT, COUNT, r->stream);
+    request = ends_sum(r, "world", memory + COUNT, memory + COUNT, COUNT, r->stream);
     while (gpusim_calls("ncclCommInitRankConfig") == before) { /* rank 1 is there */
         CHECK(tutti_test(r->t, &request) == TUTTI_AGAIN);
     }
