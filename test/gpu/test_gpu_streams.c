@@ -404,6 +404,7 @@ static void run_sets(struct ends_rank *r)
     ends_meet(r);
     CHECK(gpusim_calls("ncclCommSplit") == 2 * r->size);
     CHECK(gpusim_nccl_live().unnamed == 0);
+    CHECK(gpusim_nccl_live().comms == (size_t)r->size + 2); /* the first set's are gone */
     CHECK((long)gpusim_nccl_live().registered_calls ==
             (registers ? 3L * r->size : 0)); /* those of the world */
     CHECK((gpusim_nccl_live().registrations > 0) == registers);
