@@ -34,11 +34,6 @@ void __wrap_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns
     __real_futex_wait(word, seen, timeout_ns < SLEEP_NS ? timeout_ns : SLEEP_NS);
 }
 
-void ends_pass(int times)
-{
-    atomic_fetch_add(&passed, times * PASS_NS);
-}
-
 void ends_pass_time(struct ends_rank *r, const char *words)
 {
     bool was = false;
@@ -46,7 +41,7 @@ void ends_pass_time(struct ends_rank *r, const char *words)
     while (!was) {
         (void)pthread_mutex_lock(&r->job->lock);
         was = strstr(r->job->lines, words) != NULL;
-        ends_pass(was ? 0 : 1);
+        (void)atomic_fetch_add(&passed, was ? 0 : PASS_NS);
         (void)pthread_mutex_unlock(&r->job->lock);
         clock_sleep_ns(LOOK_NS);
     }

@@ -19,9 +19,6 @@ enum {
     WARM = 7 /* of them, until a step is like any other */
 };
 
-#define LEGACY NULL
-#define PER_THREAD ((void *)(uintptr_t)2) // NOLINT(performance-no-int-to-ptr)
-
 /* ---------------------------------------------------------------------- a trainer */
 
 /** Gradients, their sums, and what the updates saw of them. */
@@ -72,10 +69,8 @@ static void trainer_end(struct ends_rank *r, struct trainer *trainer)
 
 /** The streams of a step. */
 struct lanes {
-    void *fills[LAYERS]; /* where gradients are made, and the update runs afterwards  */
-    void *submits[LAYERS]; /* what is named with them                                 */
-    void *waits; /* the stream that waits                                             */
-    void *update; /* behind it                                                        */
+    void *fills[LAYERS]; /* where gradients are made, and what is named with them     */
+    void *update; /* the stream that waits                                            */
     void *event; /* the fills of the next step wait for the update by it; NULL: need not */
 };
 
@@ -89,7 +84,7 @@ static void backward(struct ends_rank *r, struct trainer *trainer, int step,
         ends_fill(r, trainer->gradients[l], gradient_of(r->rank, step, l), COUNT,
                 lanes->fills[l]);
         trainer->requests[l] = ends_sum(r, name, trainer->gradients[l],
-                trainer->sums[l], COUNT, lanes->submits[l]);
+                trainer->sums[l], COUNT, lanes->fills[l]);
     }
 }
 
@@ -119,54 +114,19 @@ static void run_step(struct ends_rank *r, struct trainer *trainer, int step,
         const struct lanes *lanes)
 {
     backward(r, trainer, step, lanes);
-    wait_all(r, trainer, lanes->waits);
+    wait_all(r, trainer, lanes->update);
     update(r, trainer, step, lanes);
 }
 
-static void train(struct ends_rank *r, const struct lanes *lanes)
+/* All of it on the caller's stream. */
+static struct lanes lanes_of(const struct ends_rank *r)
 {
-    struct trainer trainer;
-
-    trainer_init(r, &trainer);
-    for (int step = 0; step < STEPS; step++) {
-        run_step(r, &trainer, step, lanes);
-    }
-    trainer_end(r, &trainer);
-}
-
-/* --------------------------------------------------------------- kinds of streams */
-
-/* Made and named on one stream, used on another. */
-static struct lanes lanes_of(void *fills, void *update)
-{
-    struct lanes lanes = { .waits = update, .update = update };
+    struct lanes lanes = { .update = r->stream };
 
     for (int l = 0; l < LAYERS; l++) {
-        lanes.fills[l] = lanes.submits[l] = fills;
+        lanes.fills[l] = r->stream;
     }
     return lanes;
-}
-
-static void run_default_stream(struct ends_rank *r)
-{
-    void *stream =
-            strcmp(r->job->what->name, "legacy_stream") == 0 ? LEGACY : PER_THREAD;
-    const struct lanes lanes = lanes_of(stream, stream);
-
-    train(r, &lanes);
-}
-
-/* The trainer's stream is an ordinary one; what it names is the default, behind it. */
-static void run_blocking_stream(struct ends_rank *r)
-{
-    struct lanes lanes = lanes_of(LEGACY, LEGACY);
-
-    CHECK(cuStreamCreate(&lanes.update, 0) == CUDA_SUCCESS);
-    for (int l = 0; l < LAYERS; l++) {
-        lanes.fills[l] = lanes.update;
-    }
-    train(r, &lanes);
-    CHECK(cuStreamDestroy_v2(lanes.update) == CUDA_SUCCESS);
 }
 
 /*
@@ -175,14 +135,18 @@ static void run_blocking_stream(struct ends_rank *r)
  */
 static void run_stream_of_each(struct ends_rank *r)
 {
-    struct lanes lanes = { .waits = r->stream, .update = r->stream };
+    struct lanes lanes = { .update = r->stream };
+    struct trainer trainer;
 
     CHECK(cuEventCreate(&lanes.event, 2) == CUDA_SUCCESS);
     for (int l = 0; l < LAYERS; l++) {
         CHECK(cuStreamCreate(&lanes.fills[l], 1) == CUDA_SUCCESS);
-        lanes.submits[l] = lanes.fills[l];
     }
-    train(r, &lanes);
+    trainer_init(r, &trainer);
+    for (int step = 0; step < STEPS; step++) {
+        run_step(r, &trainer, step, &lanes);
+    }
+    trainer_end(r, &trainer);
     for (int l = 0; l < LAYERS; l++) {
         CHECK(cuStreamDestroy_v2(lanes.fills[l]) == CUDA_SUCCESS);
     }
@@ -190,24 +154,6 @@ static void run_stream_of_each(struct ends_rank *r)
 }
 
 /* ------------------------------------------------------------------ ends on the host */
-
-/* After tutti_wait() the host may use it, and other streams may. */
-static void run_host_wait(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    float host[COUNT];
-
-    for (int step = 0; step < STEPS; step++) {
-        tutti_request request;
-
-        ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
-        CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
-        CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
-        ends_expect(r, host, ends_total(r) * gradient_of(0, step, 0), COUNT);
-    }
-    ends_free(r, memory);
-}
 
 /** What a callback has found; it runs in the engine's thread. */
 struct called {
@@ -235,11 +181,13 @@ static bool was_called(void *what)
     return atomic_load(&called->status) != TUTTI_AGAIN;
 }
 
-static void run_callbacks(struct ends_rank *r)
+/* After tutti_wait(), or in the callback, the host may use it, and other streams may. */
+static void run_host(struct ends_rank *r)
 {
     struct called called = { .r = r };
     tutti_options options = ends_on(r->stream);
     float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
 
     called.memory = memory;
     options.callback = on_done;
@@ -247,9 +195,15 @@ static void run_callbacks(struct ends_rank *r)
     for (int step = 0; step < STEPS; step++) {
         atomic_store(&called.status, TUTTI_AGAIN);
         ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
-                      TUTTI_SUM, &options, NULL) == TUTTI_OK);
-        ends_await(was_called, &called);
+        if (step % 2 == 0) {
+            request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
+            CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
+            on_done(&called, TUTTI_OK, NULL);
+        } else {
+            CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
+                          TUTTI_SUM, &options, NULL) == TUTTI_OK);
+            ends_await(was_called, &called);
+        }
         CHECK(atomic_load(&called.status) == TUTTI_OK && called.was_read);
         ends_expect(r, called.host, ends_total(r) * gradient_of(0, step, 0), COUNT);
     }
@@ -296,7 +250,7 @@ static void run_free_at_once(struct ends_rank *r)
  */
 static void run_ahead(struct ends_rank *r)
 {
-    const struct lanes lanes = lanes_of(r->stream, r->stream);
+    const struct lanes lanes = lanes_of(r);
     struct trainer trainer;
     uint64_t pending;
 
@@ -404,7 +358,8 @@ static void run_sets(struct ends_rank *r)
     ends_meet(r);
     CHECK(gpusim_calls("ncclCommSplit") == 2 * r->size);
     CHECK(gpusim_nccl_live().unnamed == 0);
-    CHECK(gpusim_nccl_live().comms == (size_t)r->size + 2); /* the first set's are gone */
+    CHECK(gpusim_nccl_live().comms ==
+            (size_t)r->size + 2); /* the first set's are gone */
     CHECK((long)gpusim_nccl_live().registered_calls ==
             (registers ? 3L * r->size : 0)); /* those of the world */
     CHECK((gpusim_nccl_live().registrations > 0) == registers);
@@ -569,7 +524,7 @@ static void even_step(struct ends_rank *r, struct trainer *trainer, int step,
         const struct lanes *lanes)
 {
     grouped(r, trainer, step, lanes);
-    wait_all(r, trainer, lanes->waits);
+    wait_all(r, trainer, lanes->update);
     update(r, trainer, step, lanes);
 }
 
@@ -597,7 +552,7 @@ static void warm_up(
  */
 static void run_even_cost(struct ends_rank *r)
 {
-    const struct lanes lanes = lanes_of(r->stream, r->stream);
+    const struct lanes lanes = lanes_of(r);
     struct trainer trainer;
     struct gpusim_live live;
     tutti_stats before;
@@ -722,12 +677,8 @@ static void run_arena(struct ends_rank *r)
 /* ------------------------------------------------------------------------------ main */
 
 const struct ends_case cases_streams[] = {
-    { .name = "legacy_stream", .body = run_default_stream, .parameters = "" },
-    { .name = "thread_stream", .body = run_default_stream, .parameters = "" },
-    { .name = "blocking_stream", .body = run_blocking_stream, .parameters = "" },
     { .name = "stream_of_each", .body = run_stream_of_each, .parameters = "" },
-    { .name = "host_wait", .body = run_host_wait, .parameters = "" },
-    { .name = "callbacks", .body = run_callbacks, .parameters = "" },
+    { .name = "host", .body = run_host, .parameters = "" },
     { .name = "free_at_once", .body = run_free_at_once, .parameters = "" },
     { .name = "ahead", .body = run_ahead, .parameters = "" },
     { .name = "full", .body = run_full, .parameters = "gpu_fusion_bytes=1" },

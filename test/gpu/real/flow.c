@@ -12,8 +12,8 @@
 #include "test/gpu/real/suite.h"
 #include "test/suite/buffer.h"
 
-#define STREAMS 2
-#define STEPS 30
+#define STREAMS 4
+#define STEPS 15
 #define TENSORS 2
 #define SECONDS_60 INT64_C(60000000000)
 
@@ -23,7 +23,8 @@ static const size_t counts[TENSORS] = { 100003, 517 };
 
 /** What one stream works on. */
 struct lane {
-    cu_stream stream;
+    cu_stream stream; /* of the work before and behind                         */
+    cu_stream named; /* given to tutti: usually the same                       */
     void *gradient[TENSORS]; /* device memory, made anew at each step            */
     void *source[TENSORS]; /* STEPS gradients                                    */
     void *result[TENSORS]; /* STEPS sums                                         */
@@ -47,11 +48,23 @@ static void make_values(const struct suite *s, int lane, size_t tensor, float *v
     }
 }
 
+/* Two of the caller's, the default one of the thread, and a blocking one beside the legacy one. */
+static void lane_streams(struct suite *s, struct lane *lane, int index)
+{
+    const unsigned flags = index == 3 ? CU_STREAM_BLOCKING : CU_STREAM_NONBLOCKING;
+
+    if (index == 2) {
+        lane->stream = CU_THREAD_STREAM;
+    } else {
+        device_must(&s->rig, s->rig.cuda.stream_create(&lane->stream, flags, 0),
+                "make a stream");
+    }
+    lane->named = index == 3 ? NULL : lane->stream;
+}
+
 static void lane_init(struct suite *s, struct lane *lane, int index)
 {
-    device_must(&s->rig,
-            s->rig.cuda.stream_create(&lane->stream, CU_STREAM_NONBLOCKING, 0),
-            "make a stream");
+    lane_streams(s, lane, index);
     for (size_t k = 0; k < TENSORS; k++) {
         float *values = must_alloc(STEPS * counts[k], sizeof *values);
 
@@ -71,7 +84,9 @@ static void lane_fini(struct suite *s, struct lane *lane)
         device_drop(&s->rig, lane->source[k]);
         device_drop(&s->rig, lane->result[k]);
     }
-    device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
+    if (lane->stream != CU_THREAD_STREAM) {
+        device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
+    }
 }
 
 static void copy(
@@ -103,7 +118,7 @@ static void run_step(struct suite *s, struct lane *lane, int index, int step)
     char name[32];
 
     tutti_options_default(&options);
-    options.stream = lane->stream;
+    options.stream = lane->named;
     for (size_t k = 0; k < TENSORS; k++) {
         const size_t at = (size_t)step * bytes_of(k);
 
@@ -115,7 +130,7 @@ static void run_step(struct suite *s, struct lane *lane, int index, int step)
                         &requests[k]) == TUTTI_OK);
     }
     (void)SUITE_EXPECT(s,
-            tutti_wait_stream_all(s->t, TENSORS, requests, lane->stream, TUTTI_FOREVER,
+            tutti_wait_stream_all(s->t, TENSORS, requests, lane->named, TUTTI_FOREVER,
                     NULL) == TUTTI_OK);
     for (size_t k = 0; k < TENSORS; k++) {
         copy(s, lane, (char *)lane->result[k] + (size_t)step * bytes_of(k),
