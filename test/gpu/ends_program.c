@@ -51,6 +51,8 @@ int main(int argc, char **argv)
 {
     static const struct ends_case *const tables[] = { cases_failures, cases_graphs,
         cases_own_nccl, cases_streams };
+    static const struct ends_case twice; /* a name that two cases have */
+    const struct ends_case *found = NULL;
 
 #ifdef TUTTI_FAULTS
     if (argc != 5 || tutti_fault_set(argv[4]) != TUTTI_OK) {
@@ -60,9 +62,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         for (const struct ends_case *c = tables[i]; argc >= 4 && c->name != NULL; c++) {
             if (strcmp(c->name, argv[1]) == 0) {
-                return ends_run(c, argv[2][0] - '0', argv[3]);
+                found = found == NULL ? c : &twice;
             }
         }
     }
-    return 2;
+    return found == NULL || found == &twice
+            ? 2
+            : ends_run(found, argv[2][0] - '0', argv[3]);
 }

@@ -378,7 +378,7 @@ static void expect_refused(struct ends_rank *r, tutti_status status, const char 
 }
 
 /* What cannot be in a graph, or is waited for in a wrong way; the capture outlives all of it. */
-static void run_refused(struct ends_rank *r)
+static void run_outside(struct ends_rank *r)
 {
     tutti_options options = ends_on(r->stream);
     tutti_request eager, captured, other;
@@ -522,7 +522,7 @@ const struct ends_case cases_graphs[] = {
     { .name = "step", .body = run_step, .parameters = "issue=caller" },
     { .name = "streams", .body = run_streams, .parameters = "issue=caller" },
     { .name = "many", .body = run_many, .parameters = "issue=caller" },
-    { .name = "refused", .body = run_refused, .parameters = "issue=caller" },
+    { .name = "outside", .body = run_outside, .parameters = "issue=caller" },
     { .name = "disagreed", .body = run_disagreed, .parameters = "issue=caller" },
     { .name = "unwaited",
             .body = run_unwaited,
