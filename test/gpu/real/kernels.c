@@ -41,7 +41,7 @@ static const struct pair pairs[] = { { TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E4M3 },
 /** The kernels of the image, and what was launched. */
 struct loaded {
     struct device_rig rig;
-    cu_function functions[KERNEL_COUNT]; /* NULL: the image lacks it              */
+    struct gpu *gpu; /* owned; of its kernels those are NULL that the image lacks   */
     bool launched[KERNEL_COUNT];
     int made, wrong; /* comparisons                                               */
 };
@@ -117,11 +117,11 @@ static bool launch(struct loaded *k, const struct kernel_launch *l, void *args)
 {
     void *parameters[] = { args };
 
-    if (k->functions[l->kernel] == NULL) {
+    if (k->gpu->kernels[l->kernel] == NULL) {
         return false;
     }
     device_must(&k->rig,
-            k->rig.cuda.launch_kernel(k->functions[l->kernel], l->grid, 1, 1,
+            k->rig.cuda.launch_kernel(k->gpu->kernels[l->kernel], l->grid, 1, 1,
                     l->threads, 1, 1, 0, k->rig.stream, parameters, NULL),
             kernel_name(l->kernel));
     device_must(&k->rig, k->rig.cuda.stream_synchronize(k->rig.stream), "run a kernel");
@@ -235,7 +235,7 @@ static bool all_launched(const struct loaded *k)
     bool all = true;
 
     for (int i = 0; i < KERNEL_COUNT; i++) {
-        if (k->functions[i] != NULL && !k->launched[i]) {
+        if (k->gpu->kernels[i] != NULL && !k->launched[i]) {
             (void)printf("device_kernels: %s was never launched\n", kernel_name(i));
             all = false;
         }
@@ -246,7 +246,6 @@ static bool all_launched(const struct loaded *k)
 int main(void)
 {
     static struct loaded k;
-    cu_module module = NULL;
     int status = device_find(&k.rig, "device_kernels");
     bool all;
 
@@ -254,12 +253,13 @@ int main(void)
         return status;
     }
     device_open(&k.rig, 0);
-    status = image_load(&k.rig, "device_kernels", &module, k.functions);
+    status = device_kernels(&k.rig, "device_kernels", &k.gpu);
     if (status != 0) {
         return status;
     }
     run_packs(&k);
     all = all_launched(&k);
+    gpu_close(k.gpu);
     device_close(&k.rig);
     (void)printf("device_kernels: %d comparisons, %d wrong\n", k.made, k.wrong);
     return all && k.wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
