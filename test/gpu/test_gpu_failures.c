@@ -139,44 +139,13 @@ static void run_aborts_meet(struct ends_rank *r)
     run_trouble(r);
 }
 
-/* An error when every rank has handed its work over, and there is no request to tell. */
-static void run_async_error_later(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request = TUTTI_REQUEST_NULL;
-    tutti_status status = TUTTI_OK;
-
-    ends_whole_sum(r, "before");
-    ends_meet(r);
-    if (r->rank == 0) {
-        gpusim_nccl_fail("1:async:1:6");
-    }
-    ends_meet(r);
-    for (int i = 0; status == TUTTI_OK; i++) {
-        const tutti_options options = ends_on(r->stream);
-
-        CHECK(i < 1000000);
-        status = tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
-                TUTTI_SUM, &options, &request);
-        if (status == TUTTI_OK) {
-            status = tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE);
-        }
-    }
-    CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
-    expect_words(r, "process set 0");
-    (void)snprintf(told[r->rank], WORDS, "%s", tutti_last_error());
-    expect_one_cause(r);
-    /* The stream that waits for a result goes on; for the last one it may not wait. */
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    CHECK(request == TUTTI_REQUEST_NULL ||
-            tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
-    ends_free(r, memory);
-}
-
 /* The device of one rank is lost, which its next call finds; the others are told. */
-static void expect_lost(
-        struct ends_rank *r, void (*lose)(struct ends_rank *r), const char *words)
+static void run_lost(struct ends_rank *r)
 {
+    const bool is_reset = strcmp(r->job->what->name, "reset") == 0;
+    const char *words = is_reset
+            ? "was it reset (cudaDeviceReset()) before tutti_finalize()?"
+            : "an illegal memory access was encountered";
     const tutti_options options = ends_on(r->stream);
     float *memory = ends_alloc(r, COUNT);
     tutti_request request = TUTTI_REQUEST_NULL;
@@ -188,10 +157,15 @@ static void expect_lost(
     }
     ends_meet(r);
     if (r->rank == CULPRIT) {
-        lose(r);
+        if (is_reset) {
+            gpusim_reset(r->device);
+        } else {
+            gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
+        }
         CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
                       TUTTI_SUM, &options, &request) == TUTTI_ERR_CONTEXT_FAILED);
         expect_words(r, words);
+        expect_words(r, "rank 1 has lost GPU 1 (");
         (void)snprintf(told[r->rank], WORDS, "%s", tutti_last_error());
     } else {
         expect_failed(r, &request, words);
@@ -199,28 +173,6 @@ static void expect_lost(
         ends_free(r, memory);
     }
     expect_one_cause(r);
-}
-
-/* A kernel of the program's has written where nothing is. */
-static void fail_kernel(struct ends_rank *r)
-{
-    gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
-}
-
-static void run_failed_kernel(struct ends_rank *r)
-{
-    expect_lost(r, fail_kernel, "an illegal memory access was encountered");
-    CHECK(strstr(told[r->rank], "rank 1 has lost GPU 1 (") != NULL);
-}
-
-static void reset(struct ends_rank *r)
-{
-    gpusim_reset(r->device);
-}
-
-static void run_reset(struct ends_rank *r)
-{
-    expect_lost(r, reset, "was it reset (cudaDeviceReset()) before tutti_finalize()?");
 }
 
 /* Work of the program's before a tensor does not end on one rank. */
@@ -431,29 +383,7 @@ static void run_late(struct ends_rank *r)
     ends_free(r, memory);
 }
 
-/* ----------------------------------------------------------------------- refusals */
-
-/* Memory that is too short for what is to come into it is refused, wherever it is short. */
-static void run_short_memory(struct ends_rank *r)
-{
-    static const char words[] = "the device memory there ends before";
-    const tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request = TUTTI_REQUEST_NULL;
-    int64_t rows_of[ENDS_RANKS_MAX];
-
-    CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT + 1, TUTTI_FLOAT32,
-                  TUTTI_SUM, &options, &request) == TUTTI_ERR_INVALID);
-    expect_words(r, words);
-    for (int i = 0; i < r->size; i++) {
-        rows_of[i] = i == 0 ? 1 : COUNT;
-    }
-    CHECK(tutti_allgather_async(r->t, "x", memory, memory, rows_of[r->rank], 1, rows_of,
-                  TUTTI_FLOAT32, &options, &request) == TUTTI_ERR_INVALID);
-    expect_words(r, words);
-    ends_whole_sum(r, "x");
-    ends_free(r, memory);
-}
+/* --------------------------------------------------------------------- no memory */
 
 /* What cannot be had is said; what was had before goes on. */
 static void run_no_memory(struct ends_rank *r)
@@ -546,10 +476,9 @@ static void run_staged(struct ends_rank *r)
 
 const struct ends_case cases_failures[] = {
     { "async_error", run_trouble, "", FAILED, false },
-    { "async_error_later", run_async_error_later, "", FAILED, false },
     { "aborts_meet", run_aborts_meet, "", FAILED, false },
-    { "failed_kernel", run_failed_kernel, "", FAILED, true },
-    { "reset", run_reset, "", FAILED, true },
+    { "failed_kernel", run_lost, "", FAILED, true },
+    { "reset", run_lost, "", FAILED, true },
     { "timeout", run_timeout, "gpu_timeout_s=1000", FAILED, false },
     { "held_threads", run_held_threads, "", FAILED, false },
     { "held_left", run_held_left, "", FAILED, false },
@@ -563,7 +492,6 @@ const struct ends_case cases_failures[] = {
             TUTTI_OK, false },
     { "no_network", run_trouble, "gpu_connect=use gpu_nccl_net=none", FAILED, false },
     { "late", run_late, "stall_warning_s=1000", TUTTI_OK, false },
-    { "short_memory", run_short_memory, "", TUTTI_OK, false },
     { "no_memory", run_no_memory, "", TUTTI_OK, false },
     { "no_memory_to_pack", run_no_memory_to_pack, "", FAILED, false },
     { "no_driver", expect_host, "cuda_library=no-such.so", TUTTI_OK, false },

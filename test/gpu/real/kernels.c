@@ -62,17 +62,9 @@ static void fill(tutti_dtype dtype, unsigned char *to, size_t bytes, uint32_t se
         state = state * 1664525U + 1013904223U;
         to[i] = (unsigned char)(state >> 24);
     }
-    for (size_t i = 1; dtype == TUTTI_FLOAT16 && i < bytes; i += 2) {
+    for (size_t i = tutti_dtype_size(dtype) - 1; dtype_is_real(dtype) && i < bytes;
+            i += tutti_dtype_size(dtype)) {
         to[i] &= 0xbf; /* of magnitude below 2 */
-    }
-    for (size_t i = 1; dtype == TUTTI_BFLOAT16 && i < bytes; i += 2) {
-        to[i] &= 0xbf;
-    }
-    for (size_t i = 3; dtype == TUTTI_FLOAT32 && i < bytes; i += 4) {
-        to[i] &= 0xbf;
-    }
-    for (size_t i = 7; dtype == TUTTI_FLOAT64 && i < bytes; i += 8) {
-        to[i] &= 0xbf;
     }
 }
 
@@ -167,13 +159,11 @@ static struct kernel_launch prepare(const struct side *side, enum pack_direction
     const struct kernel_target target = { .sm_count = 4,
         .parameter_bytes =
                 form == PACK_LARGE ? KERNEL_LARGE_BYTES : KERNEL_SMALL_BYTES };
-    const bool is_real = dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16 ||
-            dtype == TUTTI_FLOAT32 || dtype == TUTTI_FLOAT64;
     const bool divides = dtype != TUTTI_BOOL && tutti_dtype_size(dtype) > 0;
     const struct pack_work work = { .direction = way,
         .packed = side->packed,
         .table = form == PACK_TABLE ? side->table : 0,
-        .scale = is_real ? 0.75 : 1,
+        .scale = dtype_is_real(dtype) ? 0.75 : 1,
         .divisor =
                 way == PACK_SCATTER && divides && dtype < TUTTI_FLOAT8_E4M3 ? 3 : 1 };
 
