@@ -7,53 +7,6 @@
 
 #include "test/gpu/rig.h"
 
-GPU_TEST(test_events_are_used_again)
-{
-    struct device_event *events[3];
-    long created;
-
-    for (int i = 0; i < 3; i++) {
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[i]));
-    }
-    for (int i = 0; i < 3; i++) {
-        gpu_event_release(f->gpu, events[i]);
-    }
-    created = gpusim_calls("cuEventCreate");
-    for (int i = 0; i < 100; i++) {
-        struct device_event *held;
-
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[0]));
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[1]));
-        held = events[0];
-        gpu_event_hold(held);
-        gpu_event_release(f->gpu, held);
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[2]));
-        assert_ptr_not_equal(events[2], held); /* there is still a reference */
-        for (int j = 0; j < 3; j++) {
-            gpu_event_release(f->gpu, events[j]);
-        }
-    }
-    assert_int_equal(gpusim_calls("cuEventCreate"), created);
-    gpu_event_release(f->gpu, NULL);
-}
-
-/* The caller's default streams, without any context of his on the thread. */
-GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
-{
-    void *const streams[] = { NULL, CU_LEGACY_STREAM, CU_THREAD_STREAM };
-
-    assert_int_equal(cuCtxSetCurrent(NULL), 0);
-    for (size_t i = 0; i < 3; i++) {
-        struct device_event *event = NULL;
-
-        ASSERT_OK(gpu_record_caller(f->gpu, streams[i], &event));
-        ASSERT_OK(gpu_follow_caller(f->gpu, streams[i], event));
-        assert_passes(f->gpu, event);
-        gpu_event_release(f->gpu, event);
-    }
-    assert_int_equal(cuCtxSetCurrent(f->context), 0);
-}
-
 static void assert_stream_refused(struct gpu *gpu, void *stream, const char *says)
 {
     struct device_event *event = NULL;

@@ -47,15 +47,34 @@ static void add_view(struct gpu_view *all, const struct gpu_view *one)
     wire_writer_fini(&out);
 }
 
+/* What a rank tells those of its process or node. */
+static struct gpu_facts cross_the_wire(const struct gpu_facts *facts)
+{
+    struct wire_writer out = { 0 };
+    struct gpu_facts read;
+
+    gpu_facts_put(&out, facts);
+    for (size_t len = 0; len < out.len; len++) {
+        assert_int_equal(gpu_facts_get(out.data, len, 1, &read), TUTTI_ERR_PROTOCOL);
+    }
+    ASSERT_OK(gpu_facts_get(out.data, out.len, 1, &read));
+    wire_writer_fini(&out);
+    return read;
+}
+
 /* What all have told: ranks 1 and 2 are merged first, as in a tree, or 0 and 1. */
 static struct gpu_view view_all(const struct job *job, bool last_first)
 {
     static const int ranks[RANKS] = { 0, 1, 2 };
+    struct gpu_facts facts[RANKS];
     struct gpu_view views[RANKS];
 
-    gpu_view_of(&views[0], job->facts, ranks, 0);
-    gpu_view_of(&views[1], job->facts, ranks, 1);
-    gpu_view_of(&views[2], job->facts + 2, ranks + 2, 0);
+    for (int r = 0; r < RANKS; r++) {
+        facts[r] = cross_the_wire(&job->facts[r]);
+    }
+    gpu_view_of(&views[0], facts, ranks, 0);
+    gpu_view_of(&views[1], facts, ranks, 1);
+    gpu_view_of(&views[2], facts + 2, ranks + 2, 0);
     if (last_first) {
         add_view(&views[1], &views[2]);
         add_view(&views[0], &views[1]);
@@ -159,28 +178,4 @@ UNIT_TEST(test_trouble_of_a_rank_is_everybodys)
     view = view_all(&job, false);
     assert_int_equal(gpu_decide(&view, false, &decision), TUTTI_ERR_CONFIG);
     assert_string_equal(tutti_last_error(), "no device 9");
-}
-
-UNIT_TEST(test_facts_cross_the_wire_and_pieces_of_them_do_not)
-{
-    struct job job;
-    struct gpu_facts read;
-    struct wire_writer out = { 0 };
-
-    job_init(&job);
-    job.facts[1].trouble = TUTTI_ERR_NO_MEMORY;
-    (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "why");
-    gpu_facts_put(&out, &job.facts[1]);
-    assert_false(out.failed);
-    ASSERT_OK(gpu_facts_get(out.data, out.len, 1, &read));
-    assert_true(read.has_gpu && read.has_kernels);
-    assert_int_equal(read.nccl_version, 22809);
-    assert_int_equal(read.process, 101);
-    assert_int_equal(read.trouble, TUTTI_ERR_NO_MEMORY);
-    assert_string_equal(read.pci, job.facts[1].pci);
-    assert_string_equal(read.reason, "why");
-    for (size_t len = 0; len < out.len; len++) {
-        assert_int_equal(gpu_facts_get(out.data, len, 1, &read), TUTTI_ERR_PROTOCOL);
-    }
-    wire_writer_fini(&out);
 }
