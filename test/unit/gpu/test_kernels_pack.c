@@ -330,15 +330,15 @@ static void check_scattered(const struct batch *batch, double scale, int divisor
     }
 }
 
-/* Into the packed buffer, and, with other values in it, out of it. */
+/* Into the packed buffer, and, with other values in it, out of it; `table` as in pack_work. */
 static void check_both_ways(struct batch *batch, double scale, int divisor,
-        const struct kernel_target *target)
+        const struct kernel_target *target, uint64_t table)
 {
     const struct pack_work gather = {
-        .direction = PACK_GATHER, .scale = scale, .divisor = 1
+        .direction = PACK_GATHER, .scale = scale, .divisor = 1, .table = table
     };
     const struct pack_work scatter = {
-        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor
+        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor, .table = table
     };
 
     launch_batch(batch, &gather, target);
@@ -376,7 +376,7 @@ static void check_lengths(
         add_tensor(&batch, 2 * chunk + 17, shift);
     }
     allocate_packed(&batch);
-    check_both_ways(&batch, scale, divisor, &small_target);
+    check_both_ways(&batch, scale, divisor, &small_target, 0);
     fini_batch(&batch);
 }
 
@@ -429,9 +429,6 @@ static void check_form(size_t tensors, const struct kernel_target *target,
         enum pack_form form, uint64_t table)
 {
     static struct batch batch;
-    struct pack_work work = {
-        .direction = PACK_GATHER, .scale = 0.5, .divisor = 1, .table = table
-    };
 
     init_batch(&batch, TUTTI_FLOAT32, TUTTI_BFLOAT16);
     for (size_t i = 0; i < tensors; i++) {
@@ -441,12 +438,7 @@ static void check_form(size_t tensors, const struct kernel_target *target,
     if (table == 0) {
         assert_int_equal(pack_plan_form(&batch.plan, target), form);
     }
-    launch_batch(&batch, &work, target);
-    check_gathered(&batch, 0.5);
-    work.direction = PACK_SCATTER;
-    work.divisor = 3;
-    launch_batch(&batch, &work, target);
-    check_scattered(&batch, 0.5, 3);
+    check_both_ways(&batch, 0.5, 3, target, table);
     fini_batch(&batch);
 }
 
