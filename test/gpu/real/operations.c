@@ -568,6 +568,28 @@ static void try_joined(struct suite *s, struct place *places)
     (void)SUITE_EXPECT(s, tutti_join(s->t, NULL, NULL) == TUTTI_OK);
 }
 
+/* Sums of float16 that are too large for the type, unlike the average: it is scaled before. */
+static void try_large_average(struct suite *s)
+{
+    uint16_t values[64];
+    uint16_t wanted;
+    void *memory = device_memory(&s->rig, sizeof values);
+
+    reference_store_real(TUTTI_FLOAT16, 60000, &wanted);
+    for (size_t i = 0; i < 64; i++) {
+        values[i] = wanted;
+    }
+    device_upload(&s->rig, memory, values, sizeof values);
+    (void)SUITE_EXPECT(s,
+            tutti_allreduce(s->t, "large average", memory, memory, 64, TUTTI_FLOAT16,
+                    TUTTI_AVERAGE, NULL) == TUTTI_OK);
+    device_download(&s->rig, values, memory, sizeof values);
+    for (size_t i = 0; i < 64; i++) { /* but for what additions round */
+        (void)SUITE_EXPECT(s, abs(values[i] - wanted) <= 2);
+    }
+    device_drop(&s->rig, memory);
+}
+
 void suite_operations(struct suite *s)
 {
     static struct place places[PLACINGS][KINDS];
@@ -586,6 +608,9 @@ void suite_operations(struct suite *s)
         for (size_t k = 0; k < KINDS; k++) {
             try_kind(s, &kinds[k], (enum placing)placing, &places[placing][k]);
         }
+    }
+    if (!s->staged && !s->bare) {
+        try_large_average(s);
     }
     if (s->rig.simulated && s->size > 1) {
         try_joined(s, places[ARENA]);
