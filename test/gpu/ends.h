@@ -97,8 +97,6 @@ void ends_await(bool (*is_so)(void *what), void *what);
 void ends_nap(void);
 /** For tutti a quarter of an hour passes, again and again until it logs these words. */
 void ends_pass_time(struct ends_rank *r, const char *words);
-/** It passes so many times. */
-void ends_pass(int times);
 
 /** Device memory of the driver's, full of poison; freed by ends_free(). */
 float *ends_alloc(struct ends_rank *r, int64_t count);

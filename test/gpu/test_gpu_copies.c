@@ -5,101 +5,63 @@
 
 #include "test/gpu/rig.h"
 
-#define COUNT 3
 #define BYTES ((size_t)5000)
 
-/* Pinned memory, and the device's. */
-static unsigned char *host[COUNT];
-static void *memory[COUNT];
-
-static int begin(void **state)
+/* Between fresh memory of both; it goes with the GPU. */
+static struct device_copy copy_of(const struct device *d, enum device_way way)
 {
-    struct device d;
+    void *host = d->host_alloc(d->state, BYTES);
+    void *memory = d->alloc(d->state, BYTES);
 
-    (void)fixture_begin(state);
-    d = gpu_device(((struct fixture *)*state)->gpu);
-    for (int i = 0; i < COUNT; i++) {
-        host[i] = d.host_alloc(d.state, BYTES);
-        memory[i] = d.alloc(d.state, BYTES);
-        assert_non_null(host[i]);
-        assert_non_null(memory[i]);
-    }
-    return 0;
+    assert_non_null(host);
+    assert_non_null(memory);
+    memset(host, 1, BYTES);
+    return (struct device_copy){ .to = way == DEVICE_TO_HOST ? host : memory,
+        .from = way == DEVICE_TO_HOST ? memory : host,
+        .bytes = BYTES };
 }
-
-static int end(void **state)
-{
-    const struct device d = gpu_device(((struct fixture *)*state)->gpu);
-
-    gpusim_settle();
-    for (int i = 0; i < COUNT; i++) {
-        d.host_give_back(d.state, host[i]);
-        d.give_back(d.state, memory[i]);
-    }
-    return fixture_end(state);
-}
-
-#define TEST(name) UNIT_TEST_ON(name, struct fixture *f, begin, end)
 
 /* What comes back does not queue behind what still waits for its tensors. */
-TEST(test_the_ways_do_not_wait_for_each_other)
+GPU_TEST(test_the_ways_do_not_wait_for_each_other)
 {
-    const struct device gpu = gpu_device(f->gpu);
-    const struct device *d = &gpu;
+    const struct device d = gpu_device(f->gpu);
+    const struct device_copy there = copy_of(&d, DEVICE_TO_HOST);
+    const struct device_copy back = copy_of(&d, HOST_TO_DEVICE);
     struct device_event *written = NULL;
-    bool captured;
     struct device_event *copied = NULL;
     struct device_event *returned = NULL;
-    const struct device_copy there = {
-        .to = host[0], .from = memory[0], .bytes = BYTES
-    };
-    const struct device_copy back = {
-        .to = memory[2], .from = host[2], .bytes = BYTES
-    };
+    bool captured;
 
-    memset(host[2], 1, BYTES);
     gpusim_hold(f->stream);
-    ASSERT_OK(d->record(d->state, f->stream, &written, &captured));
-    ASSERT_OK(d->copy(d->state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
-    ASSERT_OK(d->copy(d->state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
+    ASSERT_OK(d.record(d.state, f->stream, &written, &captured));
+    ASSERT_OK(d.copy(d.state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
+    ASSERT_OK(d.copy(d.state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
     assert_passes(f->gpu, returned);
-    assert_int_equal(d->passed(d->state, copied), TUTTI_AGAIN);
+    assert_int_equal(d.passed(d.state, copied), TUTTI_AGAIN);
     gpusim_release(f->stream);
     assert_passes(f->gpu, copied);
-    d->release(d->state, written);
-    d->release(d->state, copied);
-    d->release(d->state, returned);
+    d.release(d.state, written);
+    d.release(d.state, copied);
+    d.release(d.state, returned);
 }
 
 static tutti_status copy_two(struct fixture *f)
 {
     const struct device d = gpu_device(f->gpu);
     struct device_event *done = NULL;
-    const struct device_copy copies[] = {
-        { .to = host[0], .from = memory[0], .bytes = BYTES },
-        { .to = host[1], .from = memory[1], .bytes = BYTES },
-    };
+    const struct device_copy copies[] = { copy_of(&d, DEVICE_TO_HOST),
+        copy_of(&d, DEVICE_TO_HOST) };
 
     return d.copy(d.state, DEVICE_TO_HOST, copies, 2, NULL, 0, &done);
 }
 
-TEST(test_an_error_before_the_first_copy_has_copied_nothing)
+/* What was begun cannot be taken back: only behind the first copy the device is lost. */
+GPU_TEST(test_an_error_of_a_copy)
 {
     gpusim_fail("cuMemcpyDtoHAsync_v2", 1, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_NO_MEMORY);
     assert_error_has("cannot copy between host and device memory");
     ASSERT_OK(gpu_alive(f->gpu));
-    gpusim_fail("cuEventCreate", 1, CU_ERROR_OUT_OF_MEMORY);
-    /* Spare events come before new ones: use them up. */
-    for (int i = 0; i < 100 && copy_two(f) == TUTTI_OK; i++) {
-        ASSERT_OK(gpu_alive(f->gpu));
-    }
-    assert_error_has("cannot create an event");
-    ASSERT_OK(gpu_alive(f->gpu));
-}
-
-TEST(test_an_error_behind_the_first_copy_loses_the_device)
-{
     gpusim_fail("cuMemcpyDtoHAsync_v2", 2, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

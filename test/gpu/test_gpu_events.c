@@ -7,53 +7,6 @@
 
 #include "test/gpu/rig.h"
 
-GPU_TEST(test_events_are_used_again)
-{
-    struct device_event *events[3];
-    long created;
-
-    for (int i = 0; i < 3; i++) {
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[i]));
-    }
-    for (int i = 0; i < 3; i++) {
-        gpu_event_release(f->gpu, events[i]);
-    }
-    created = gpusim_calls("cuEventCreate");
-    for (int i = 0; i < 100; i++) {
-        struct device_event *held;
-
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[0]));
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[1]));
-        held = events[0];
-        gpu_event_hold(held);
-        gpu_event_release(f->gpu, held);
-        ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &events[2]));
-        assert_ptr_not_equal(events[2], held); /* there is still a reference */
-        for (int j = 0; j < 3; j++) {
-            gpu_event_release(f->gpu, events[j]);
-        }
-    }
-    assert_int_equal(gpusim_calls("cuEventCreate"), created);
-    gpu_event_release(f->gpu, NULL);
-}
-
-/* The caller's default streams, without any context of his on the thread. */
-GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
-{
-    void *const streams[] = { NULL, CU_LEGACY_STREAM, CU_THREAD_STREAM };
-
-    assert_int_equal(cuCtxSetCurrent(NULL), 0);
-    for (size_t i = 0; i < 3; i++) {
-        struct device_event *event = NULL;
-
-        ASSERT_OK(gpu_record_caller(f->gpu, streams[i], &event));
-        ASSERT_OK(gpu_follow_caller(f->gpu, streams[i], event));
-        assert_passes(f->gpu, event);
-        gpu_event_release(f->gpu, event);
-    }
-    assert_int_equal(cuCtxSetCurrent(f->context), 0);
-}
-
 static void assert_stream_refused(struct gpu *gpu, void *stream, const char *says)
 {
     struct device_event *event = NULL;
@@ -70,8 +23,9 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
     gpu_event_release(gpu, good);
 }
 
-GPU_TEST(test_streams_of_other_devices_are_refused)
+GPU_TEST(test_streams_of_others_are_refused)
 {
+    void *context = NULL;
     void *stream;
 
     (void)caller_enter(3);
@@ -80,14 +34,6 @@ GPU_TEST(test_streams_of_other_devices_are_refused)
     assert_error_has("cudaSetDevice(1)");
     assert_int_equal(cuStreamDestroy_v2(stream), 0);
     caller_leave(3);
-    assert_int_equal(cuCtxSetCurrent(f->context), 0);
-}
-
-GPU_TEST(test_streams_of_other_contexts_are_refused)
-{
-    void *context = NULL;
-    void *stream;
-
     assert_int_equal(cuCtxCreate_v2(&context, 0, 1), 0);
     stream = caller_stream();
     assert_stream_refused(f->gpu, stream, "of a context of its own");
@@ -98,33 +44,22 @@ GPU_TEST(test_streams_of_other_contexts_are_refused)
     assert_int_equal(cuCtxSetCurrent(f->context), 0);
 }
 
-GPU_TEST(test_streams_that_are_captured_are_refused)
-{
-    struct device_event *event = NULL;
-    void *graph = NULL;
-
-    for (int mode = 0; mode <= 2; mode++) {
-        assert_int_equal(cuStreamBeginCapture_v2(f->stream, mode), 0);
-        assert_stream_refused(f->gpu, f->stream, "is being captured in a CUDA graph");
-        assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0); /* is still valid */
-        assert_int_equal(cuGraphDestroy(graph), 0);
-    }
-    ASSERT_OK(gpu_record_caller(f->gpu, f->stream, &event));
-    assert_passes(f->gpu, event);
-    gpu_event_release(f->gpu, event);
-}
-
-/* A blocking stream is captured: the legacy default stream cannot be used beside it. */
-GPU_TEST(test_the_default_stream_is_refused_beside_a_capture)
+/* What is captured goes on; beside a blocking stream the legacy default one cannot be used, too. */
+GPU_TEST(test_captures_outlive_what_is_refused)
 {
     void *blocking = NULL;
     void *graph = NULL;
 
     assert_int_equal(cuStreamCreate(&blocking, CU_STREAM_BLOCKING), 0);
-    assert_int_equal(cuStreamBeginCapture_v2(blocking, 2), 0);
-    assert_stream_refused(f->gpu, NULL, "the legacy default stream cannot be used");
-    (void)cuStreamEndCapture(blocking, &graph);
-    if (graph != NULL) {
+    for (int mode = 0; mode <= 2; mode++) {
+        void *stream = mode == 2 ? blocking : f->stream;
+
+        assert_int_equal(cuStreamBeginCapture_v2(stream, mode), 0);
+        assert_stream_refused(f->gpu, stream, "is being captured in a CUDA graph");
+        if (mode == 2) {
+            assert_stream_refused(f->gpu, NULL, "the legacy default stream cannot");
+        }
+        assert_int_equal(cuStreamEndCapture(stream, &graph), 0);
         assert_int_equal(cuGraphDestroy(graph), 0);
     }
     assert_int_equal(cuStreamDestroy_v2(blocking), 0);
@@ -155,29 +90,7 @@ GPU_TEST(test_polling_spoils_nobodys_capture)
     assert_int_equal(cuGraphDestroy(graph), 0);
 }
 
-/* After these, too, only a new process recovers. */
-static void expect_fatal(struct fixture *f, int error)
-{
-    struct device_event *event = NULL;
-
-    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
-    gpusim_fail("cuEventQuery", 1, error);
-    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
-    assert_error_has("rank 5 has lost GPU 1");
-    gpu_event_release(f->gpu, event);
-}
-
-GPU_TEST(test_a_contained_error_is_the_end)
-{
-    expect_fatal(f, CU_ERROR_CONTAINED);
-}
-
-GPU_TEST(test_leaked_tensor_memory_is_the_end)
-{
-    expect_fatal(f, CU_ERROR_TENSOR_LEAK);
-}
-
-GPU_TEST(test_a_lost_device_is_told_by_every_call)
+static void expect_lost(struct fixture *f, int error)
 {
     struct device_event *event = NULL;
     struct device_event *other = NULL;
@@ -185,20 +98,31 @@ GPU_TEST(test_a_lost_device_is_told_by_every_call)
     int host = 0;
 
     ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
-    gpusim_fail("cuEventQuery", 1, CU_ERROR_ILLEGAL_ADDRESS);
+    gpusim_fail("cuEventQuery", 1, error);
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");
     assert_error_has("could not finish what it was given to do");
-    assert_error_has("CUDA_ERROR_ILLEGAL_ADDRESS");
-    assert_error_has("compute-sanitizer");
     assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
-    assert_error_has("CUDA_ERROR_ILLEGAL_ADDRESS");
     assert_int_equal(gpu_record_caller(f->gpu, f->stream, &other), TUTTI_ERR_SYSTEM);
     assert_int_equal(
             gpu_record(f->gpu, f->gpu->streams[GPU_COPY], &other), TUTTI_ERR_SYSTEM);
-    assert_int_equal(gpu_memory_look(f->gpu, &host, 4, &space), TUTTI_ERR_SYSTEM);
-    assert_error_has("CUDA_ERROR_ILLEGAL_ADDRESS");
     assert_null(gpu_memory_alloc(f->gpu, 4));
     assert_null(gpu_host_alloc(f->gpu, 4));
+    assert_int_equal(gpu_memory_look(f->gpu, &host, 4, &space), TUTTI_ERR_SYSTEM);
+    assert_error_has("rank 5 has lost GPU 1");
     gpu_event_release(f->gpu, event);
+}
+
+/* After these only a new process recovers. */
+GPU_TEST(test_a_lost_device_is_told_by_every_call)
+{
+    static const int errors[] = { CU_ERROR_CONTAINED, CU_ERROR_TENSOR_LEAK,
+        CU_ERROR_ILLEGAL_ADDRESS };
+
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        expect_lost(f, errors[i]);
+        assert_error_has(i == 2 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "compute-sanitizer");
+        gpu_close(f->gpu);
+        f->gpu = rig_open(&f->rig);
+    }
 }

@@ -2,41 +2,40 @@
  * Operations in CUDA graphs: steps that are captured once and launched often, each time with
  * other data; and what cannot be in a graph.
  */
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "test/batch/operation.h"
+#include "test/batch/reference.h"
 #include "test/gpu/ends.h"
 
 enum {
     REPLAYS = 10,
     MANY = 1100, /* tensors, more than a launch takes as parameters */
-    LARGE = (8 << 20) / 4 + 5, /* elements, that no batch packs */
-    BYTES_MAX = 4 * LARGE
+    LARGE = (8 << 20) / 4 + 5 /* elements, that no batch packs */
 };
 
-/* A tensor of a step. What it gets is the same in all elements but for i % 4 in the input. */
-struct tensor {
-    const char *name;
-    int64_t count; /* of the input */
-    tutti_collective collective;
-    tutti_dtype dtype;
-};
+#define TENSOR(what, type, reduction, elements) \
+    .collective = (what), \
+    .pattern = { .dtype = (type), .op = (reduction), .salt = (uint32_t)(elements) }, \
+    .scales = { 1, 1 }, .count = (elements), .row_count = 1
 
-static const struct tensor tensors[] = {
-    { "a", 300, TUTTI_ALLREDUCE, TUTTI_FLOAT32 },
-    { "b", 77, TUTTI_ALLREDUCE, TUTTI_FLOAT32 },
-    { "half", 500, TUTTI_ALLREDUCE, TUTTI_FLOAT16 }, /* the average */
-    { "large", LARGE, TUTTI_ALLREDUCE, TUTTI_FLOAT32 },
-    { "all", 40, TUTTI_ALLGATHER, TUTTI_FLOAT32 },
-    { "part", 60, TUTTI_REDUCESCATTER, TUTTI_FLOAT32 },
-    { "from 1", 33, TUTTI_BROADCAST, TUTTI_FLOAT32 },
+/* Of a step; on each rank and in each launch they have other contents. */
+static const struct operation tensors[] = {
+    { TENSOR(TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, 300) },
+    { TENSOR(TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, 77) },
+    { TENSOR(TUTTI_ALLREDUCE, TUTTI_INT16, TUTTI_AVERAGE, 500) },
+    { TENSOR(TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, LARGE) },
+    { TENSOR(TUTTI_ALLGATHER, TUTTI_FLOAT32, TUTTI_SUM, 40) },
+    { TENSOR(TUTTI_REDUCESCATTER, TUTTI_FLOAT32, TUTTI_SUM, 60) },
+    { TENSOR(TUTTI_BROADCAST, TUTTI_FLOAT32, TUTTI_SUM, 33), .root = 1 },
 };
 #define TENSORS (sizeof tensors / sizeof *tensors)
 
 /* A rank's step; the graph copies `given` to the inputs, and the outputs to `got`. */
 struct step {
-    char *input[TENSORS], *output[TENSORS]; /* device */
+    char *input[TENSORS], *output[TENSORS]; /* device; of a broadcast the same */
     char *given[TENSORS], *got[TENSORS]; /* pinned */
     void *side; /* a stream */
     float *beside; /* device memory that is in no graph */
@@ -45,79 +44,40 @@ struct step {
 
 /* -------------------------------------------------------------------------- values */
 
-static float value(int rank, int step, size_t tensor, int64_t i)
+static size_t input_bytes(const struct ends_rank *r, size_t tensor)
 {
-    return (float)(6 * ((rank + 1) * (step + 1) + (int)tensor + (int)(i % 4)));
+    return operation_input_bytes(&tensors[tensor], r->size, r->rank);
 }
 
-static float expected(const struct ends_rank *r, int step, size_t tensor, int64_t i)
+static size_t output_bytes(const struct ends_rank *r, size_t tensor)
 {
-    const struct tensor *what = &tensors[tensor];
-    float sum = 0;
-
-    if (what->collective == TUTTI_ALLGATHER) {
-        return value((int)(i / what->count), step, tensor, i % what->count);
-    }
-    if (what->collective == TUTTI_BROADCAST) {
-        return value(1, step, tensor, i);
-    }
-    if (what->collective == TUTTI_REDUCESCATTER) {
-        i += r->rank * what->count / r->size;
-    }
-    for (int rank = 0; rank < r->size; rank++) {
-        sum += value(rank, step, tensor, i);
-    }
-    return what->dtype == TUTTI_FLOAT16 ? sum / (float)r->size : sum;
+    return operation_output_bytes(&tensors[tensor], r->size, r->rank);
 }
 
-static size_t width(size_t tensor)
-{
-    return tensors[tensor].dtype == TUTTI_FLOAT16 ? 2 : 4;
-}
-
-static int64_t output_count(const struct ends_rank *r, size_t tensor)
-{
-    const int64_t count = tensors[tensor].count;
-
-    return tensors[tensor].collective == TUTTI_ALLGATHER        ? count * r->size
-            : tensors[tensor].collective == TUTTI_REDUCESCATTER ? count / r->size
-                                                                : count;
-}
-
-/* A positive number, which float16 has. */
-static void put(char *to, size_t tensor, int64_t i, float number)
-{
-    int exponent;
-    const float part = frexpf(number, &exponent);
-    const uint16_t half =
-            (uint16_t)((exponent + 14) << 10 | ((int)ldexpf(part, 11) & 1023));
-
-    if (width(tensor) == 2) {
-        memcpy(to + 2 * i, &half, 2);
-    } else {
-        memcpy(to + 4 * i, &number, 4);
-    }
-}
-
-static void give(struct step *s, int rank, int step)
+static void give(struct ends_rank *r, struct step *s, int step)
 {
     for (size_t t = 0; t < TENSORS; t++) {
-        for (int64_t i = 0; i < tensors[t].count; i++) {
-            put(s->given[t], t, i, value(rank, step, t, i));
-        }
+        operation_fill(
+                &tensors[t], r->rank + r->size * step, s->given[t], input_bytes(r, t));
     }
 }
 
 /* The first of the tensors. */
 static void check(struct ends_rank *r, const struct step *s, int step, size_t count)
 {
-    char bits[4];
+    int world[ENDS_RANKS_MAX];
+    const struct crew crew = { .world = world, .size = r->size, .index = r->rank };
 
+    for (int i = 0; i < r->size; i++) {
+        world[i] = i + r->size * step;
+    }
+    reference_set_folds(true);
     for (size_t t = 0; t < count; t++) {
-        for (int64_t i = 0; i < output_count(r, t); i++) {
-            put(bits, t, 0, expected(r, step, t, i));
-            CHECK(memcmp(s->got[t] + i * (int64_t)width(t), bits, width(t)) == 0);
-        }
+        void *expected = must_alloc(output_bytes(r, t), 1);
+
+        operation_expect(&tensors[t], &crew, NULL, expected);
+        CHECK(memcmp(s->got[t], expected, output_bytes(r, t)) == 0);
+        free(expected);
     }
 }
 
@@ -129,7 +89,9 @@ static void step_init(struct ends_rank *r, struct step *s)
         const int64_t most = tensors[t].count * r->size;
 
         s->input[t] = (char *)ends_alloc(r, most);
-        s->output[t] = (char *)ends_alloc(r, most);
+        s->output[t] = tensors[t].collective == TUTTI_BROADCAST
+                ? s->input[t]
+                : (char *)ends_alloc(r, most);
         s->given[t] = (char *)ends_pinned(r, most);
         s->got[t] = (char *)ends_pinned(r, most);
     }
@@ -152,7 +114,9 @@ static void step_fini(struct ends_rank *r, struct step *s)
     CHECK(cuStreamDestroy_v2(s->side) == CUDA_SUCCESS);
     for (size_t t = 0; t < TENSORS; t++) {
         ends_free(r, (float *)s->input[t]);
-        ends_free(r, (float *)s->output[t]);
+        if (s->output[t] != s->input[t]) {
+            ends_free(r, (float *)s->output[t]);
+        }
         ends_unpin(r, (float *)s->given[t]);
         ends_unpin(r, (float *)s->got[t]);
     }
@@ -174,29 +138,32 @@ static void end(struct ends_rank *r, struct step *s)
 
 static tutti_request submit(struct ends_rank *r, struct step *s, size_t t, void *stream)
 {
-    const struct tensor *what = &tensors[t];
+    const struct operation *o = &tensors[t];
+    const tutti_dtype dtype = o->pattern.dtype;
     const tutti_options options = ends_on(stream);
+    char *const input = s->input[t];
+    char *const output = s->output[t];
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status;
+    char name[16];
 
-    switch ((int)what->collective) {
+    (void)snprintf(name, sizeof name, "tensor %zu", t);
+    switch ((int)o->collective) {
     case TUTTI_ALLGATHER:
-        status = tutti_allgather_async(r->t, what->name, s->input[t], s->output[t],
-                what->count, 1, NULL, what->dtype, &options, &request);
+        status = tutti_allgather_async(r->t, name, input, output, o->count, 1, NULL,
+                dtype, &options, &request);
         break;
     case TUTTI_REDUCESCATTER:
-        status = tutti_reducescatter_async(r->t, what->name, s->input[t], s->output[t],
-                what->count, 1, NULL, what->dtype, TUTTI_SUM, &options, &request);
+        status = tutti_reducescatter_async(r->t, name, input, output, o->count, 1, NULL,
+                dtype, o->pattern.op, &options, &request);
         break;
     case TUTTI_BROADCAST:
-        status = tutti_broadcast_async(r->t, what->name, s->input[t], what->count,
-                what->dtype, 1, &options, &request);
+        status = tutti_broadcast_async(
+                r->t, name, input, o->count, dtype, o->root, &options, &request);
         break;
     default:
-        status = tutti_allreduce_async(r->t, what->name, s->input[t], s->output[t],
-                what->count, what->dtype,
-                what->dtype == TUTTI_FLOAT16 ? TUTTI_AVERAGE : TUTTI_SUM, &options,
-                &request);
+        status = tutti_allreduce_async(r->t, name, input, output, o->count, dtype,
+                o->pattern.op, &options, &request);
         break;
     }
     CHECK(status == TUTTI_OK);
@@ -206,16 +173,13 @@ static tutti_request submit(struct ends_rank *r, struct step *s, size_t t, void 
 static void load(struct ends_rank *r, struct step *s, size_t t, void *stream)
 {
     CHECK(cuMemcpyHtoDAsync_v2((uint64_t)(uintptr_t)s->input[t], s->given[t],
-                  (size_t)tensors[t].count * width(t), stream) == CUDA_SUCCESS);
+                  input_bytes(r, t), stream) == CUDA_SUCCESS);
 }
 
 static void save(struct ends_rank *r, struct step *s, size_t t, void *stream)
 {
-    const bool in_place = tensors[t].collective == TUTTI_BROADCAST;
-
-    CHECK(cuMemcpyDtoHAsync_v2(s->got[t],
-                  (uint64_t)(uintptr_t)(in_place ? s->input[t] : s->output[t]),
-                  (size_t)output_count(r, t) * width(t), stream) == CUDA_SUCCESS);
+    CHECK(cuMemcpyDtoHAsync_v2(s->got[t], (uint64_t)(uintptr_t)s->output[t],
+                  output_bytes(r, t), stream) == CUDA_SUCCESS);
 }
 
 /* Two sums on the other stream, which are packed. */
@@ -250,7 +214,7 @@ static void sum_beside(struct ends_rank *r, const struct step *s)
 static void replay(struct ends_rank *r, struct step *s)
 {
     for (int step = 0; step < REPLAYS; step++) {
-        give(s, r->rank, step);
+        give(r, s, step);
         sum_beside(r, s);
         CHECK(cuGraphLaunch(s->exec, r->stream) == CUDA_SUCCESS);
         if (step % 3 == 0) {
@@ -269,7 +233,7 @@ static void run_step(struct ends_rank *r)
 
     step_init(r, &s);
     for (int step = 0; step < 4; step++) { /* 3: in the graph */
-        give(&s, r->rank, step);
+        give(r, &s, step);
         if (step == 3) {
             begin(r, r->stream);
         }
@@ -328,7 +292,7 @@ static void run_streams(struct ends_rank *r)
     CHECK(cuStreamWaitEvent(r->stream, event, 0) == CUDA_SUCCESS);
     end(r, &s);
     for (int step = 0; step < REPLAYS; step++) {
-        give(&s, r->rank, step);
+        give(r, &s, step);
         CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
         check(r, &s, step, 2);
@@ -414,7 +378,7 @@ static void expect_refused(struct ends_rank *r, tutti_status status, const char 
 }
 
 /* What cannot be in a graph, or is waited for in a wrong way; the capture outlives all of it. */
-static void run_refused(struct ends_rank *r)
+static void run_outside(struct ends_rank *r)
 {
     tutti_options options = ends_on(r->stream);
     tutti_request eager, captured, other;
@@ -449,7 +413,7 @@ static void run_refused(struct ends_rank *r)
     end(r, &s);
     gpusim_release(s.side);
     CHECK(tutti_wait(r->t, &eager, ENDS_PATIENCE) == TUTTI_OK);
-    give(&s, r->rank, 0);
+    give(r, &s, 0);
     CHECK(cuGraphLaunch(s.exec, r->stream) == CUDA_SUCCESS);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     check(r, &s, 0, 2);
@@ -517,7 +481,7 @@ static void run_death(struct ends_rank *r)
     end(r, &s);
     if (r->rank == 1) {
         gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
-        CHECK(tutti_allreduce_async(r->t, "a", s.input[0], s.output[0], 1,
+        CHECK(tutti_allreduce_async(r->t, "tensor 0", s.input[0], s.output[0], 1,
                       TUTTI_FLOAT32, TUTTI_SUM, &options,
                       &request) == TUTTI_ERR_CONTEXT_FAILED);
     } else {
@@ -558,7 +522,7 @@ const struct ends_case cases_graphs[] = {
     { .name = "step", .body = run_step, .parameters = "issue=caller" },
     { .name = "streams", .body = run_streams, .parameters = "issue=caller" },
     { .name = "many", .body = run_many, .parameters = "issue=caller" },
-    { .name = "refused", .body = run_refused, .parameters = "issue=caller" },
+    { .name = "outside", .body = run_outside, .parameters = "issue=caller" },
     { .name = "disagreed", .body = run_disagreed, .parameters = "issue=caller" },
     { .name = "unwaited",
             .body = run_unwaited,

@@ -171,47 +171,6 @@ GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
     gpu_memory_give_back(f->gpu, memory);
 }
 
-/* As the simulator's NCCL: memory of NCCL is taken where it can give some. */
-static int nccl_gives;
-static int nccl_given;
-
-static nccl_result fake_alloc(void **memory, size_t bytes)
-{
-    uint64_t pointer = 0;
-
-    if (!nccl_gives || cuMemAlloc_v2(&pointer, bytes) != 0) {
-        return NCCL_SYSTEM_ERROR;
-    }
-    nccl_given++;
-    *memory = (void *)(uintptr_t)pointer;
-    return NCCL_SUCCESS;
-}
-
-static nccl_result fake_free(void *memory)
-{
-    nccl_given--;
-    return cuMemFree_v2(address(memory)) == 0 ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
-}
-
-GPU_TEST(test_memory_of_nccl_is_preferred)
-{
-    void *memory;
-
-    f->gpu->nccl_table.mem_alloc = fake_alloc;
-    f->gpu->nccl_table.mem_free = fake_free;
-    f->gpu->nccl = &f->gpu->nccl_table;
-    nccl_gives = 1;
-    memory = take(f->gpu, 1 * MIB);
-    assert_true(stretch_of(f, memory)->of_nccl);
-    nccl_gives = 0;
-    memory = take(f->gpu, 100 * MIB);
-    assert_false(stretch_of(f, memory)->of_nccl);
-    assert_int_equal(nccl_given, 1);
-    gpu_close(f->gpu);
-    assert_int_equal(nccl_given, 0);
-    f->gpu = rig_open(&f->rig);
-}
-
 /* ------------------------------------------------------------------------ looking */
 
 static enum op_space where(struct gpu *gpu, const void *memory, size_t bytes)
@@ -247,23 +206,21 @@ GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 {
     static char fixed[64];
     char local[64];
-    char *heap = malloc(64);
     void *pinned = NULL;
     uint64_t managed = 0;
-    void *ours = gpu_host_alloc(f->gpu, 100);
 
-    assert_int_equal(cuMemHostAlloc(&pinned, 4096, 0), 0);
-    assert_int_equal(cuMemAllocManaged(&managed, 4096, 1), 0);
-    assert_int_equal(where(f->gpu, fixed, 64), OP_HOST);
-    assert_int_equal(where(f->gpu, local, 64), OP_HOST);
-    assert_int_equal(where(f->gpu, heap, 64), OP_HOST);
-    assert_int_equal(where(f->gpu, pinned, 4096), OP_HOST);
-    assert_int_equal(where(f->gpu, (void *)(uintptr_t)managed, 4096), OP_HOST);
-    assert_int_equal(where(f->gpu, ours, 100), OP_HOST);
+    assert_int_equal(cuMemHostAlloc(&pinned, 64, 0), 0);
+    assert_int_equal(cuMemAllocManaged(&managed, 64, 1), 0);
+    {
+        const void *const all[] = { fixed, local, pinned, f, (void *)(uintptr_t)managed,
+            gpu_host_alloc(f->gpu, 64) };
+
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            assert_int_equal(where(f->gpu, all[i], 64), OP_HOST);
+        }
+    }
     assert_int_equal(cuMemFreeHost(pinned), 0);
     assert_int_equal(cuMemFree_v2(managed), 0);
-    gpu_host_give_back(f->gpu, ours);
-    free(heap);
 }
 
 GPU_TEST(test_device_memory_is_found_within_its_bounds)

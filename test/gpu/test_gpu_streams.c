@@ -19,15 +19,17 @@ enum {
     WARM = 7 /* of them, until a step is like any other */
 };
 
-#define LEGACY NULL
-#define PER_THREAD ((void *)(uintptr_t)2) // NOLINT(performance-no-int-to-ptr)
-
 /* ---------------------------------------------------------------------- a trainer */
 
-/** Gradients, their sums, and what the updates saw of them. */
+/**
+ * Gradients, their sums, and what the updates saw of them. Each layer has a stream of its own, and
+ * the rank's waits for all of them, and they for that by an event of the caller's.
+ */
 struct trainer {
+    void *streams[LAYERS];
     float *gradients[LAYERS];
     float *sums[LAYERS];
+    void *event; /* behind the update */
     float *seen; /* pinned: of each step, of each layer, COUNT                    */
     tutti_request requests[LAYERS];
 };
@@ -35,9 +37,11 @@ struct trainer {
 static void trainer_init(struct ends_rank *r, struct trainer *trainer)
 {
     for (int l = 0; l < LAYERS; l++) {
+        CHECK(cuStreamCreate(&trainer->streams[l], 1) == CUDA_SUCCESS);
         trainer->gradients[l] = ends_alloc(r, COUNT);
         trainer->sums[l] = ends_alloc(r, COUNT);
     }
+    CHECK(cuEventCreate(&trainer->event, 2) == CUDA_SUCCESS);
     trainer->seen = ends_pinned(r, (int64_t)STEPS * LAYERS * COUNT);
 }
 
@@ -57,157 +61,58 @@ static void trainer_end(struct ends_rank *r, struct trainer *trainer)
 {
     gpusim_settle();
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
-    for (int step = 0; step < STEPS; step++) {
-        for (int l = 0; l < LAYERS; l++) {
+    for (int l = 0; l < LAYERS; l++) {
+        for (int step = 0; step < STEPS; step++) {
             ends_expect(r, seen_at(trainer, step, l),
                     ends_total(r) * gradient_of(0, step, l), COUNT);
         }
-    }
-    for (int l = 0; l < LAYERS; l++) {
+        CHECK(cuStreamDestroy_v2(trainer->streams[l]) == CUDA_SUCCESS);
         ends_free(r, trainer->gradients[l]);
         ends_free(r, trainer->sums[l]);
     }
+    CHECK(cuEventDestroy_v2(trainer->event) == CUDA_SUCCESS);
     ends_unpin(r, trainer->seen);
 }
 
-/** The streams of a step. */
-struct lanes {
-    void *fills[LAYERS]; /* where gradients are made, and the update runs afterwards  */
-    void *submits[LAYERS]; /* what is named with them                                 */
-    void *waits; /* the stream that waits                                             */
-    void *update; /* behind it                                                        */
-    void *event; /* the fills of the next step wait for the update by it; NULL: need not */
-};
-
-static void backward(struct ends_rank *r, struct trainer *trainer, int step,
-        const struct lanes *lanes)
+/* As one group. */
+static void backward(struct ends_rank *r, struct trainer *trainer, int step)
 {
     char name[16];
 
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
     for (int l = 0; l < LAYERS; l++) {
         (void)snprintf(name, sizeof name, "layer %d", l);
         ends_fill(r, trainer->gradients[l], gradient_of(r->rank, step, l), COUNT,
-                lanes->fills[l]);
+                trainer->streams[l]);
         trainer->requests[l] = ends_sum(r, name, trainer->gradients[l],
-                trainer->sums[l], COUNT, lanes->submits[l]);
+                trainer->sums[l], COUNT, trainer->streams[l]);
     }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
 }
 
-static void update(struct ends_rank *r, struct trainer *trainer, int step,
-        const struct lanes *lanes)
+static void update(struct ends_rank *r, struct trainer *trainer, int step)
 {
     for (int l = 0; l < LAYERS; l++) {
-        ends_take(r, seen_at(trainer, step, l), trainer->sums[l], COUNT, lanes->update);
+        ends_take(r, seen_at(trainer, step, l), trainer->sums[l], COUNT, r->stream);
         /* The input is the stream's again. */
-        ends_fill(r, trainer->gradients[l], -1, COUNT, lanes->update);
+        ends_fill(r, trainer->gradients[l], -1, COUNT, r->stream);
     }
-    if (lanes->event != NULL) {
-        CHECK(cuEventRecord(lanes->event, lanes->update) == CUDA_SUCCESS);
-    }
-    for (int l = 0; l < LAYERS && lanes->event != NULL; l++) {
-        CHECK(cuStreamWaitEvent(lanes->fills[l], lanes->event, 0) == CUDA_SUCCESS);
-    }
-}
-
-static void wait_all(struct ends_rank *r, struct trainer *trainer, void *stream)
-{
-    CHECK(tutti_wait_stream_all(r->t, LAYERS, trainer->requests, stream, ENDS_PATIENCE,
-                  NULL) == TUTTI_OK);
-}
-
-static void run_step(struct ends_rank *r, struct trainer *trainer, int step,
-        const struct lanes *lanes)
-{
-    backward(r, trainer, step, lanes);
-    wait_all(r, trainer, lanes->waits);
-    update(r, trainer, step, lanes);
-}
-
-static void train(struct ends_rank *r, const struct lanes *lanes)
-{
-    struct trainer trainer;
-
-    trainer_init(r, &trainer);
-    for (int step = 0; step < STEPS; step++) {
-        run_step(r, &trainer, step, lanes);
-    }
-    trainer_end(r, &trainer);
-}
-
-/* --------------------------------------------------------------- kinds of streams */
-
-/* Made and named on one stream, used on another. */
-static struct lanes lanes_of(void *fills, void *update)
-{
-    struct lanes lanes = { .waits = update, .update = update };
-
+    CHECK(cuEventRecord(trainer->event, r->stream) == CUDA_SUCCESS);
     for (int l = 0; l < LAYERS; l++) {
-        lanes.fills[l] = lanes.submits[l] = fills;
+        CHECK(cuStreamWaitEvent(trainer->streams[l], trainer->event, 0) ==
+                CUDA_SUCCESS);
     }
-    return lanes;
 }
 
-static void run_default_stream(struct ends_rank *r)
+static void even_step(struct ends_rank *r, struct trainer *trainer, int step)
 {
-    void *stream =
-            strcmp(r->job->what->name, "legacy_stream") == 0 ? LEGACY : PER_THREAD;
-    const struct lanes lanes = lanes_of(stream, stream);
-
-    train(r, &lanes);
-}
-
-/* The trainer's stream is an ordinary one; what it names is the default, behind it. */
-static void run_blocking_stream(struct ends_rank *r)
-{
-    struct lanes lanes = lanes_of(LEGACY, LEGACY);
-
-    CHECK(cuStreamCreate(&lanes.update, 0) == CUDA_SUCCESS);
-    for (int l = 0; l < LAYERS; l++) {
-        lanes.fills[l] = lanes.update;
-    }
-    train(r, &lanes);
-    CHECK(cuStreamDestroy_v2(lanes.update) == CUDA_SUCCESS);
-}
-
-/*
- * Each layer has a stream of its own, and they are waited for together, on another; they wait for
- * that by the caller's event.
- */
-static void run_stream_of_each(struct ends_rank *r)
-{
-    struct lanes lanes = { .waits = r->stream, .update = r->stream };
-
-    CHECK(cuEventCreate(&lanes.event, 2) == CUDA_SUCCESS);
-    for (int l = 0; l < LAYERS; l++) {
-        CHECK(cuStreamCreate(&lanes.fills[l], 1) == CUDA_SUCCESS);
-        lanes.submits[l] = lanes.fills[l];
-    }
-    train(r, &lanes);
-    for (int l = 0; l < LAYERS; l++) {
-        CHECK(cuStreamDestroy_v2(lanes.fills[l]) == CUDA_SUCCESS);
-    }
-    CHECK(cuEventDestroy_v2(lanes.event) == CUDA_SUCCESS);
+    backward(r, trainer, step);
+    CHECK(tutti_wait_stream_all(r->t, LAYERS, trainer->requests, r->stream,
+                  ENDS_PATIENCE, NULL) == TUTTI_OK);
+    update(r, trainer, step);
 }
 
 /* ------------------------------------------------------------------ ends on the host */
-
-/* After tutti_wait() the host may use it, and other streams may. */
-static void run_host_wait(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    float host[COUNT];
-
-    for (int step = 0; step < STEPS; step++) {
-        tutti_request request;
-
-        ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
-        CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
-        CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
-        ends_expect(r, host, ends_total(r) * gradient_of(0, step, 0), COUNT);
-    }
-    ends_free(r, memory);
-}
 
 /** What a callback has found; it runs in the engine's thread. */
 struct called {
@@ -235,11 +140,13 @@ static bool was_called(void *what)
     return atomic_load(&called->status) != TUTTI_AGAIN;
 }
 
-static void run_callbacks(struct ends_rank *r)
+/* After tutti_wait(), or in the callback, the host may use it, and other streams may. */
+static void run_host(struct ends_rank *r)
 {
     struct called called = { .r = r };
     tutti_options options = ends_on(r->stream);
     float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
 
     called.memory = memory;
     options.callback = on_done;
@@ -247,71 +154,22 @@ static void run_callbacks(struct ends_rank *r)
     for (int step = 0; step < STEPS; step++) {
         atomic_store(&called.status, TUTTI_AGAIN);
         ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
-                      TUTTI_SUM, &options, NULL) == TUTTI_OK);
-        ends_await(was_called, &called);
+        if (step % 2 == 0) {
+            request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
+            CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
+            on_done(&called, TUTTI_OK, NULL);
+        } else {
+            CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
+                          TUTTI_SUM, &options, NULL) == TUTTI_OK);
+            ends_await(was_called, &called);
+        }
         CHECK(atomic_load(&called.status) == TUTTI_OK && called.was_read);
         ends_expect(r, called.host, ends_total(r) * gradient_of(0, step, 0), COUNT);
     }
     ends_free(r, memory);
 }
 
-/* ---------------------------------------------------------------- memory and names */
-
-/* What is given back while tutti's streams use it is not given out before they are done. */
-static void run_free_at_once(struct ends_rank *r)
-{
-    float *pinned = ends_pinned(r, (int64_t)STEPS * COUNT);
-
-    for (int step = 0; step < STEPS; step++) {
-        void *input = NULL;
-        void *output = NULL;
-        tutti_request request;
-
-        CHECK(tutti_alloc(r->t, COUNT * sizeof(float), TUTTI_DEVICE, &input) ==
-                TUTTI_OK);
-        CHECK(tutti_alloc(r->t, COUNT * sizeof(float), TUTTI_DEVICE, &output) ==
-                TUTTI_OK);
-        ends_fill(r, input, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        request = ends_sum(r, "x", input, output, COUNT, r->stream);
-        CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-        CHECK(tutti_free(r->t, input) == TUTTI_OK);
-        ends_take(r, pinned + (ptrdiff_t)step * COUNT, output, COUNT, r->stream);
-        if (step % 3 == 0) { /* the caller's own copy must be over */
-            CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-            CHECK(tutti_free(r->t, output) == TUTTI_OK);
-        }
-    }
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    for (int step = 0; step < STEPS; step++) {
-        ends_expect(r, pinned + (ptrdiff_t)step * COUNT,
-                ends_total(r) * gradient_of(0, step, 0), COUNT);
-    }
-    ends_unpin(r, pinned);
-}
-
-/*
- * The host is steps ahead of a GPU that has not begun, under the same names: nothing of it
- * has been carried out when the last one is handed over.
- */
-static void run_ahead(struct ends_rank *r)
-{
-    const struct lanes lanes = lanes_of(r->stream, r->stream);
-    struct trainer trainer;
-    uint64_t pending;
-
-    trainer_init(r, &trainer);
-    /* Communicators are made once, and that takes its time. */
-    ends_whole_sum(r, "first");
-    gpusim_hold(r->stream);
-    for (int step = 0; step < STEPS; step++) {
-        run_step(r, &trainer, step, &lanes);
-    }
-    pending = gpusim_pending(r->stream);
-    gpusim_release(r->stream);
-    CHECK(pending >= (uint64_t)STEPS * LAYERS * 3);
-    trainer_end(r, &trainer);
-}
+/* ------------------------------------------------------------------ how far ahead */
 
 /* So many passes of the engine, in which a sum does not end. */
 static void expect_idle(struct ends_rank *r, tutti_request *request)
@@ -404,6 +262,8 @@ static void run_sets(struct ends_rank *r)
     ends_meet(r);
     CHECK(gpusim_calls("ncclCommSplit") == 2 * r->size);
     CHECK(gpusim_nccl_live().unnamed == 0);
+    CHECK(gpusim_nccl_live().comms ==
+            (size_t)r->size + 2); /* the first set's are gone */
     CHECK((long)gpusim_nccl_live().registered_calls ==
             (registers ? 3L * r->size : 0)); /* those of the world */
     CHECK((gpusim_nccl_live().registrations > 0) == registers);
@@ -555,39 +415,26 @@ static tutti_stats stats_of(struct ends_rank *r)
     return stats;
 }
 
-/* The backward pass as one group. */
-static void grouped(struct ends_rank *r, struct trainer *trainer, int step,
-        const struct lanes *lanes)
-{
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    backward(r, trainer, step, lanes);
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-}
-
-static void even_step(struct ends_rank *r, struct trainer *trainer, int step,
-        const struct lanes *lanes)
-{
-    grouped(r, trainer, step, lanes);
-    wait_all(r, trainer, lanes->waits);
-    update(r, trainer, step, lanes);
-}
-
 /*
  * More steps in flight than will be measured, so that there are as many events and slabs as
- * are needed then; and the end of the last, so that they are there to be used again.
+ * are needed then; and the end of the last, so that they are there to be used again. The host is
+ * ahead of a GPU that has not begun, under the same names.
  */
-static void warm_up(
-        struct ends_rank *r, struct trainer *trainer, const struct lanes *lanes)
+static void warm_up(struct ends_rank *r, struct trainer *trainer)
 {
+    uint64_t pending;
+
     gpusim_hold(r->stream);
     for (int step = 0; step < WARM - 1; step++) {
-        even_step(r, trainer, step, lanes);
+        even_step(r, trainer, step);
     }
+    pending = gpusim_pending(r->stream);
     gpusim_release(r->stream);
-    grouped(r, trainer, WARM - 1, lanes);
+    CHECK(pending >= (uint64_t)(WARM - 1) * LAYERS * 2);
+    backward(r, trainer, WARM - 1);
     CHECK(tutti_wait_all(r->t, LAYERS, trainer->requests, ENDS_PATIENCE, NULL) ==
             TUTTI_OK);
-    update(r, trainer, WARM - 1, lanes);
+    update(r, trainer, WARM - 1);
 }
 
 /*
@@ -596,7 +443,6 @@ static void warm_up(
  */
 static void run_even_cost(struct ends_rank *r)
 {
-    const struct lanes lanes = lanes_of(r->stream, r->stream);
     struct trainer trainer;
     struct gpusim_live live;
     tutti_stats before;
@@ -605,7 +451,7 @@ static void run_even_cost(struct ends_rank *r)
     long launches;
 
     trainer_init(r, &trainer);
-    warm_up(r, &trainer, &lanes);
+    warm_up(r, &trainer);
     ends_meet(r);
     before = stats_of(r);
     live = gpusim_live();
@@ -615,7 +461,7 @@ static void run_even_cost(struct ends_rank *r)
     }
     ends_meet(r);
     for (int step = WARM; step < STEPS; step++) {
-        even_step(r, &trainer, step, &lanes);
+        even_step(r, &trainer, step);
     }
     ends_meet(r);
     after = stats_of(r);
@@ -721,14 +567,7 @@ static void run_arena(struct ends_rank *r)
 /* ------------------------------------------------------------------------------ main */
 
 const struct ends_case cases_streams[] = {
-    { .name = "legacy_stream", .body = run_default_stream, .parameters = "" },
-    { .name = "thread_stream", .body = run_default_stream, .parameters = "" },
-    { .name = "blocking_stream", .body = run_blocking_stream, .parameters = "" },
-    { .name = "stream_of_each", .body = run_stream_of_each, .parameters = "" },
-    { .name = "host_wait", .body = run_host_wait, .parameters = "" },
-    { .name = "callbacks", .body = run_callbacks, .parameters = "" },
-    { .name = "free_at_once", .body = run_free_at_once, .parameters = "" },
-    { .name = "ahead", .body = run_ahead, .parameters = "" },
+    { .name = "host", .body = run_host, .parameters = "" },
     { .name = "full", .body = run_full, .parameters = "gpu_fusion_bytes=1" },
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
     { .name = "sets", .body = run_sets, .parameters = "" },

@@ -57,22 +57,6 @@ static void expect_one_text(struct ends_rank *r)
     CHECK(strcmp(first, mine) == 0);
 }
 
-/* ------------------------------------------------------------------ several on a GPU */
-
-static void share(struct ends_rank *r)
-{
-    r->device = 0;
-}
-
-static void run_share(struct ends_rank *r)
-{
-    tutti_stats stats = { .size = sizeof stats };
-
-    ends_whole_sum(r, "x");
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches == 1 && stats.device_staged == 0);
-}
-
 /* --------------------------------------------------------------------------- refusals */
 
 /* No rank starts, and all say whose parameter is wrong. */
@@ -187,7 +171,6 @@ static void run_exited(struct ends_rank *r)
 /* ------------------------------------------------------------------------------- main */
 
 static const struct part parts[] = {
-    { { "share", run_share, "gpu=0 gpu_share=true", TUTTI_OK, false }, share, true },
     { { "refused", run_refused, "gpu=0,9", TUTTI_OK, false }, NULL, false },
     { { "unconnected", run_unconnected, "gpu_timeout_s=1", TUTTI_OK, false }, NULL,
             false },

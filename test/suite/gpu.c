@@ -15,22 +15,27 @@
 
 #define STREAM_NON_BLOCKING 1U
 
-/** What is called of the driver, and of the simulator itself. */
+/* What is called of the driver, and of the simulator itself. */
+#define CALLS(CALL) \
+    CALL(init, cuInit) \
+    CALL(retain, cuDevicePrimaryCtxRetain) \
+    CALL(release, cuDevicePrimaryCtxRelease_v2) \
+    CALL(set_current, cuCtxSetCurrent) \
+    CALL(stream_create, cuStreamCreate) \
+    CALL(stream_destroy, cuStreamDestroy_v2) \
+    CALL(stream_synchronize, cuStreamSynchronize) \
+    CALL(alloc, cuMemAlloc_v2) \
+    CALL(free, cuMemFree_v2) \
+    CALL(copy_in, cuMemcpyHtoDAsync_v2) \
+    CALL(write, gpusim_write) \
+    CALL(read, gpusim_read) \
+    CALL(device_of, gpusim_pointer_device)
+
+#define DECLARE(field, symbol) __typeof__(&symbol) field;
 struct driver {
-    __typeof__(&cuInit) init;
-    __typeof__(&cuDevicePrimaryCtxRetain) retain;
-    __typeof__(&cuDevicePrimaryCtxRelease_v2) release;
-    __typeof__(&cuCtxSetCurrent) set_current;
-    __typeof__(&cuStreamCreate) stream_create;
-    __typeof__(&cuStreamDestroy_v2) stream_destroy;
-    __typeof__(&cuStreamSynchronize) stream_synchronize;
-    __typeof__(&cuMemAlloc_v2) alloc;
-    __typeof__(&cuMemFree_v2) free;
-    __typeof__(&cuMemcpyHtoDAsync_v2) copy_in;
-    __typeof__(&gpusim_write) write;
-    __typeof__(&gpusim_read) read;
-    __typeof__(&gpusim_pointer_device) device_of;
+    CALLS(DECLARE)
 };
+#undef DECLARE
 
 static struct driver driver;
 static struct suite_gpu_libraries used;
@@ -67,19 +72,9 @@ void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks)
     (void)unsetenv("CUDA_VISIBLE_DEVICES");
     library = dlopen(libraries->cuda, RTLD_NOW | RTLD_LOCAL);
     check(library != NULL, libraries->cuda);
-    load(library, "cuInit", &driver.init);
-    load(library, "cuDevicePrimaryCtxRetain", &driver.retain);
-    load(library, "cuDevicePrimaryCtxRelease_v2", &driver.release);
-    load(library, "cuCtxSetCurrent", &driver.set_current);
-    load(library, "cuStreamCreate", &driver.stream_create);
-    load(library, "cuStreamDestroy_v2", &driver.stream_destroy);
-    load(library, "cuStreamSynchronize", &driver.stream_synchronize);
-    load(library, "cuMemAlloc_v2", &driver.alloc);
-    load(library, "cuMemFree_v2", &driver.free);
-    load(library, "cuMemcpyHtoDAsync_v2", &driver.copy_in);
-    load(library, "gpusim_write", &driver.write);
-    load(library, "gpusim_read", &driver.read);
-    load(library, "gpusim_pointer_device", &driver.device_of);
+#define LOAD(field, symbol) load(library, #symbol, &driver.field);
+    CALLS(LOAD)
+#undef LOAD
     check(driver.init(0) == 0, "cuInit");
     used = *libraries;
 }

@@ -9,7 +9,6 @@
 #include "test/batch/reference.h"
 
 #define RUBBISH 0x5a
-#define IMAGE_BYTES_MAX ((size_t)64 << 20)
 
 void device_must(const struct device_rig *rig, cu_result result, const char *what)
 {
@@ -110,49 +109,33 @@ void device_download(
     device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait for a copy");
 }
 
-/* NULL: it cannot be read. */
-static char *read_file(const char *path)
+int device_kernels(struct device_rig *rig, const char *program, struct gpu **gpu)
 {
-    FILE *file = fopen(path, "rb");
-    char *image = must_alloc(IMAGE_BYTES_MAX, 1);
-    const size_t bytes = file != NULL ? fread(image, 1, IMAGE_BYTES_MAX - 1, file) : 0;
+    const struct log log = { .level = TUTTI_LOG_WARN };
+    const struct gpu_seat seat = { .is_alone = true };
 
-    if (file != NULL) {
-        (void)fclose(file);
+    if (gpu_open(&rig->config, &log, &seat, gpu) != TUTTI_OK) {
+        (void)fprintf(stderr, "%s: %s\n", program, error_last());
+        return 2;
     }
-    if (bytes == 0) {
-        free(image);
-        return NULL;
-    }
-    return image;
-}
-
-int image_load(struct device_rig *rig, const char *program, cu_module *module,
-        cu_function functions[KERNEL_COUNT])
-{
-    const char *path = rig->config.gpu_kernels;
-    char *file = path[0] != '\0' ? read_file(path) : NULL;
-    size_t bytes = 0;
-    const void *image = path[0] != '\0' ? file : kernel_image(&bytes);
-
-    if (image == NULL) {
-        (void)printf("%s: skipped: %s%s\n", program,
-                path[0] != '\0' ? "no kernels can be read from "
-                                : "this build has no kernels",
-                path);
+    if (!(*gpu)->has_kernels) {
+        gpu_close(*gpu);
+        (void)printf("%s: skipped: there are no kernels for this GPU\n", program);
         return DEVICE_SKIPPED;
     }
-    device_must(rig, rig->cuda.module_load_data(module, image), "load kernels");
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        const cu_result result =
-                rig->cuda.module_get_function(&functions[i], *module, kernel_name(i));
-
-        if (result != CU_SUCCESS && kernel_is_optional(i)) {
-            functions[i] = NULL;
-        } else {
-            device_must(rig, result, kernel_name(i));
-        }
-    }
-    free(file);
     return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double *times_sorted(double *times, int count)
+{
+    qsort(times, (size_t)count, sizeof *times, compare);
+    return times;
 }

@@ -10,8 +10,7 @@
 #include <stddef.h>
 
 #include "base/config.h"
-#include "ops/gpu/driver.h"
-#include "ops/gpu/kernels/kernels.h"
+#include "ops/gpu/gpu.h"
 
 /** Exit status for "there is nothing to test with". */
 #define DEVICE_SKIPPED 77
@@ -48,14 +47,16 @@ void device_upload(
 void device_download(
         const struct device_rig *rig, void *to, const void *from, size_t bytes);
 
+/** In ascending order, where they are. @return times */
+double *times_sorted(double *times, int count);
+
 /** An address as the driver wants it. */
 cu_pointer device_address(const void *memory);
 
 /**
- * @param[out] functions  NULL for a kernel that is optional and that the image lacks
- * @return 0, or DEVICE_SKIPPED after a sentence that says why
+ * The opened device as tutti opens it, with its kernels; for gpu_close().
+ * @return 0; DEVICE_SKIPPED after a sentence about what is missing; 2 for a bad environment
  */
-int image_load(struct device_rig *rig, const char *program, cu_module *module,
-        cu_function functions[KERNEL_COUNT]);
+int device_kernels(struct device_rig *rig, const char *program, struct gpu **gpu);
 
 #endif

@@ -12,8 +12,8 @@
 #include "test/gpu/real/suite.h"
 #include "test/suite/buffer.h"
 
-#define STREAMS 2
-#define STEPS 30
+#define STREAMS 4
+#define STEPS 15
 #define TENSORS 2
 #define SECONDS_60 INT64_C(60000000000)
 
@@ -23,7 +23,8 @@ static const size_t counts[TENSORS] = { 100003, 517 };
 
 /** What one stream works on. */
 struct lane {
-    cu_stream stream;
+    cu_stream stream; /* of the work before and behind                         */
+    cu_stream named; /* given to tutti: usually the same                       */
     void *gradient[TENSORS]; /* device memory, made anew at each step            */
     void *source[TENSORS]; /* STEPS gradients                                    */
     void *result[TENSORS]; /* STEPS sums                                         */
@@ -47,11 +48,23 @@ static void make_values(const struct suite *s, int lane, size_t tensor, float *v
     }
 }
 
+/* Two of the caller's, the default one of the thread, and a blocking one beside the legacy one. */
+static void lane_streams(struct suite *s, struct lane *lane, int index)
+{
+    const unsigned flags = index == 3 ? CU_STREAM_BLOCKING : CU_STREAM_NONBLOCKING;
+
+    if (index == 2) {
+        lane->stream = CU_THREAD_STREAM;
+    } else {
+        device_must(&s->rig, s->rig.cuda.stream_create(&lane->stream, flags, 0),
+                "make a stream");
+    }
+    lane->named = index == 3 ? NULL : lane->stream;
+}
+
 static void lane_init(struct suite *s, struct lane *lane, int index)
 {
-    device_must(&s->rig,
-            s->rig.cuda.stream_create(&lane->stream, CU_STREAM_NONBLOCKING, 0),
-            "make a stream");
+    lane_streams(s, lane, index);
     for (size_t k = 0; k < TENSORS; k++) {
         float *values = must_alloc(STEPS * counts[k], sizeof *values);
 
@@ -71,7 +84,9 @@ static void lane_fini(struct suite *s, struct lane *lane)
         device_drop(&s->rig, lane->source[k]);
         device_drop(&s->rig, lane->result[k]);
     }
-    device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
+    if (lane->stream != CU_THREAD_STREAM) {
+        device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
+    }
 }
 
 static void copy(
@@ -103,7 +118,7 @@ static void run_step(struct suite *s, struct lane *lane, int index, int step)
     char name[32];
 
     tutti_options_default(&options);
-    options.stream = lane->stream;
+    options.stream = lane->named;
     for (size_t k = 0; k < TENSORS; k++) {
         const size_t at = (size_t)step * bytes_of(k);
 
@@ -115,7 +130,7 @@ static void run_step(struct suite *s, struct lane *lane, int index, int step)
                         &requests[k]) == TUTTI_OK);
     }
     (void)SUITE_EXPECT(s,
-            tutti_wait_stream_all(s->t, TENSORS, requests, lane->stream, TUTTI_FOREVER,
+            tutti_wait_stream_all(s->t, TENSORS, requests, lane->named, TUTTI_FOREVER,
                     NULL) == TUTTI_OK);
     for (size_t k = 0; k < TENSORS; k++) {
         copy(s, lane, (char *)lane->result[k] + (size_t)step * bytes_of(k),
@@ -226,33 +241,50 @@ static void hold_stream(struct suite *s, atomic_bool *released)
 
 /* --------------------------------------------------------------------------- capture */
 
-/* What the library does not use of the driver. */
 #define CAPTURE_GLOBAL 0
-typedef cu_result (*begin_fn)(cu_stream stream, cu_capture_mode mode);
-typedef cu_result (*end_fn)(cu_stream stream, void **graph);
-typedef cu_result (*destroy_fn)(void *graph);
-typedef cu_result (*instantiate_fn)(void **exec, void *graph, unsigned long long flags);
-typedef cu_result (*launch_fn)(void *exec, cu_stream stream);
+#define REPLAYS 5
 
-static void find(const struct suite *s, const char *symbol, void *function)
+/** What the library does not use of the driver. */
+struct graph_calls {
+    cu_result (*begin)(cu_stream stream, cu_capture_mode mode);
+    cu_result (*end)(cu_stream stream, void **graph);
+    cu_result (*instantiate)(void **exec, void *graph, unsigned long long flags);
+    cu_result (*launch)(void *exec, cu_stream stream);
+    cu_result (*destroy)(void *graph);
+    cu_result (*destroy_exec)(void *exec);
+};
+
+static bool find_calls(const struct suite *s, struct graph_calls *calls)
 {
+    const struct {
+        const char *symbol;
+        void *function;
+    } all[] = { { "cuStreamBeginCapture_v2", &calls->begin },
+        { "cuStreamEndCapture", &calls->end },
+        { "cuGraphInstantiateWithFlags", &calls->instantiate },
+        { "cuGraphLaunch", &calls->launch }, { "cuGraphDestroy", &calls->destroy },
+        { "cuGraphExecDestroy", &calls->destroy_exec } };
     void *library = dlopen(s->rig.config.cuda_library, RTLD_NOW | RTLD_LOCAL);
-    void *found = library != NULL ? dlsym(library, symbol) : NULL;
+    bool are_there = library != NULL;
 
-    memcpy(function, &found, sizeof found);
+    for (size_t i = 0; i < sizeof all / sizeof *all && are_there; i++) {
+        void *found = dlsym(library, all[i].symbol);
+
+        memcpy(all[i].function, &found, sizeof found);
+        are_there = found != NULL;
+    }
+    return are_there;
 }
 
 /* A capture lives on when a sum is refused on its stream, and so is one that is to go on there. */
-static void capture(struct suite *s, begin_fn begin, end_fn end, void *memory)
+static void capture(struct suite *s, const struct graph_calls *calls, void *memory)
 {
     static atomic_bool released;
-    destroy_fn destroy = NULL;
     tutti_request before = TUTTI_REQUEST_NULL;
     tutti_request request = TUTTI_REQUEST_NULL;
     cu_stream captured = NULL;
     void *graph = NULL;
 
-    find(s, "cuGraphDestroy", &destroy);
     device_must(&s->rig, s->rig.cuda.stream_create(&captured, CU_STREAM_NONBLOCKING, 0),
             "make a stream");
     warm_up(s, memory);
@@ -260,7 +292,7 @@ static void capture(struct suite *s, begin_fn begin, end_fn end, void *memory)
         hold_stream(s, &released);
     }
     (void)SUITE_EXPECT(s, sum(s, "before", memory, s->rig.stream, &before) == TUTTI_OK);
-    device_must(&s->rig, begin(captured, CAPTURE_GLOBAL), "begin a capture");
+    device_must(&s->rig, calls->begin(captured, CAPTURE_GLOBAL), "begin a capture");
     (void)SUITE_EXPECT(
             s, sum(s, "captured", memory, captured, &request) == TUTTI_ERR_INVALID);
     (void)SUITE_EXPECT(
@@ -269,24 +301,22 @@ static void capture(struct suite *s, begin_fn begin, end_fn end, void *memory)
             s->staged ||
                     tutti_wait_stream(s->t, &before, captured, SECONDS_60) ==
                             TUTTI_ERR_INVALID);
-    (void)SUITE_EXPECT(s, end(captured, &graph) == CU_SUCCESS && graph != NULL);
+    (void)SUITE_EXPECT(s, calls->end(captured, &graph) == CU_SUCCESS && graph != NULL);
     atomic_store(&released, true);
     (void)SUITE_EXPECT(s, tutti_wait(s->t, &before, TUTTI_FOREVER) == TUTTI_OK);
     (void)SUITE_EXPECT(s, sum(s, "after", memory, captured, &request) == TUTTI_OK);
     (void)SUITE_EXPECT(
             s, tutti_wait_stream(s->t, &request, captured, SECONDS_60) == TUTTI_OK);
     device_must(&s->rig, s->rig.cuda.stream_synchronize(captured), "wait");
-    if (destroy != NULL && graph != NULL) {
-        device_must(&s->rig, destroy(graph), "destroy a graph");
+    if (graph != NULL) {
+        device_must(&s->rig, calls->destroy(graph), "destroy a graph");
     }
     device_must(&s->rig, s->rig.cuda.stream_destroy(captured), "end a stream");
 }
 
-#define REPLAYS 5
-
 /* One launch: other gradients, one place for all. */
-static void launch_once(
-        struct suite *s, launch_fn launch, void *exec, void *memory, int number)
+static void launch_once(struct suite *s, const struct graph_calls *calls, void *exec,
+        void *memory, int number)
 {
     float values[256];
     const float expected = (float)(number * s->size + s->size * (s->size + 1) / 2);
@@ -295,8 +325,7 @@ static void launch_once(
         values[i] = (float)(s->rank + 1 + number);
     }
     device_upload(&s->rig, memory, values, sizeof values);
-    device_must(&s->rig, launch(exec, s->rig.stream), "launch a graph");
-    device_must(&s->rig, s->rig.cuda.stream_synchronize(s->rig.stream), "wait");
+    device_must(&s->rig, calls->launch(exec, s->rig.stream), "launch a graph");
     device_download(&s->rig, values, memory, sizeof values);
     for (int i = 0; i < 256; i++) {
         (void)SUITE_EXPECT(s, memcmp(&values[i], &expected, sizeof expected) == 0);
@@ -304,52 +333,36 @@ static void launch_once(
 }
 
 /* With issue=caller: a sum in a graph. */
-static void replay(struct suite *s, begin_fn begin, end_fn end, void *memory)
+static void replay(struct suite *s, const struct graph_calls *calls, void *memory)
 {
     cu_stream stream = s->rig.stream;
     tutti_request request = TUTTI_REQUEST_NULL;
-    instantiate_fn instantiate = NULL;
-    launch_fn launch = NULL;
-    destroy_fn destroy = NULL;
-    destroy_fn destroy_exec = NULL;
     void *graph = NULL;
     void *exec = NULL;
 
-    find(s, "cuGraphInstantiateWithFlags", &instantiate);
-    find(s, "cuGraphLaunch", &launch);
-    find(s, "cuGraphDestroy", &destroy);
-    find(s, "cuGraphExecDestroy", &destroy_exec);
-    if (!SUITE_EXPECT(s,
-                instantiate != NULL && launch != NULL && destroy != NULL &&
-                        destroy_exec != NULL)) {
-        return;
-    }
     warm_up(s, memory);
-    device_must(&s->rig, begin(stream, CAPTURE_GLOBAL), "begin a capture");
+    device_must(&s->rig, calls->begin(stream, CAPTURE_GLOBAL), "begin a capture");
     (void)SUITE_EXPECT(s, sum(s, "captured", memory, stream, &request) == TUTTI_OK);
     (void)SUITE_EXPECT(
             s, tutti_wait_stream(s->t, &request, stream, SECONDS_60) == TUTTI_OK);
-    device_must(&s->rig, end(stream, &graph), "end a capture");
-    device_must(&s->rig, instantiate(&exec, graph, 0), "instantiate a graph");
+    device_must(&s->rig, calls->end(stream, &graph), "end a capture");
+    device_must(&s->rig, calls->instantiate(&exec, graph, 0), "instantiate a graph");
     for (int i = 0; i < REPLAYS; i++) {
-        launch_once(s, launch, exec, memory, i);
+        launch_once(s, calls, exec, memory, i);
         warm_up(s, memory); /* beside it, in the same order on all ranks */
     }
-    device_must(&s->rig, destroy_exec(exec), "destroy an executable");
-    device_must(&s->rig, destroy(graph), "destroy a graph");
+    device_must(&s->rig, calls->destroy_exec(exec), "destroy an executable");
+    device_must(&s->rig, calls->destroy(graph), "destroy a graph");
 }
 
 void suite_capture(struct suite *s)
 {
     const bool is_taken = s->rig.config.issue == CONFIG_ISSUE_CALLER && !s->staged;
     void *memory = device_memory(&s->rig, 1024);
-    begin_fn begin = NULL;
-    end_fn end = NULL;
+    struct graph_calls calls;
 
-    find(s, "cuStreamBeginCapture_v2", &begin);
-    find(s, "cuStreamEndCapture", &end);
-    if (SUITE_EXPECT(s, begin != NULL && end != NULL)) {
-        (is_taken ? replay : capture)(s, begin, end, memory);
+    if (SUITE_EXPECT(s, find_calls(s, &calls))) {
+        (is_taken ? replay : capture)(s, &calls, memory);
     }
     device_drop(&s->rig, memory);
 }

@@ -41,7 +41,7 @@ static const struct pair pairs[] = { { TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E4M3 },
 /** The kernels of the image, and what was launched. */
 struct loaded {
     struct device_rig rig;
-    cu_function functions[KERNEL_COUNT]; /* NULL: the image lacks it              */
+    struct gpu *gpu; /* owned; of its kernels those are NULL that the image lacks   */
     bool launched[KERNEL_COUNT];
     int made, wrong; /* comparisons                                               */
 };
@@ -62,17 +62,9 @@ static void fill(tutti_dtype dtype, unsigned char *to, size_t bytes, uint32_t se
         state = state * 1664525U + 1013904223U;
         to[i] = (unsigned char)(state >> 24);
     }
-    for (size_t i = 1; dtype == TUTTI_FLOAT16 && i < bytes; i += 2) {
+    for (size_t i = tutti_dtype_size(dtype) - 1; dtype_is_real(dtype) && i < bytes;
+            i += tutti_dtype_size(dtype)) {
         to[i] &= 0xbf; /* of magnitude below 2 */
-    }
-    for (size_t i = 1; dtype == TUTTI_BFLOAT16 && i < bytes; i += 2) {
-        to[i] &= 0xbf;
-    }
-    for (size_t i = 3; dtype == TUTTI_FLOAT32 && i < bytes; i += 4) {
-        to[i] &= 0xbf;
-    }
-    for (size_t i = 7; dtype == TUTTI_FLOAT64 && i < bytes; i += 8) {
-        to[i] &= 0xbf;
     }
 }
 
@@ -117,11 +109,11 @@ static bool launch(struct loaded *k, const struct kernel_launch *l, void *args)
 {
     void *parameters[] = { args };
 
-    if (k->functions[l->kernel] == NULL) {
+    if (k->gpu->kernels[l->kernel] == NULL) {
         return false;
     }
     device_must(&k->rig,
-            k->rig.cuda.launch_kernel(k->functions[l->kernel], l->grid, 1, 1,
+            k->rig.cuda.launch_kernel(k->gpu->kernels[l->kernel], l->grid, 1, 1,
                     l->threads, 1, 1, 0, k->rig.stream, parameters, NULL),
             kernel_name(l->kernel));
     device_must(&k->rig, k->rig.cuda.stream_synchronize(k->rig.stream), "run a kernel");
@@ -167,13 +159,11 @@ static struct kernel_launch prepare(const struct side *side, enum pack_direction
     const struct kernel_target target = { .sm_count = 4,
         .parameter_bytes =
                 form == PACK_LARGE ? KERNEL_LARGE_BYTES : KERNEL_SMALL_BYTES };
-    const bool is_real = dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16 ||
-            dtype == TUTTI_FLOAT32 || dtype == TUTTI_FLOAT64;
     const bool divides = dtype != TUTTI_BOOL && tutti_dtype_size(dtype) > 0;
     const struct pack_work work = { .direction = way,
         .packed = side->packed,
         .table = form == PACK_TABLE ? side->table : 0,
-        .scale = is_real ? 0.75 : 1,
+        .scale = dtype_is_real(dtype) ? 0.75 : 1,
         .divisor =
                 way == PACK_SCATTER && divides && dtype < TUTTI_FLOAT8_E4M3 ? 3 : 1 };
 
@@ -235,7 +225,7 @@ static bool all_launched(const struct loaded *k)
     bool all = true;
 
     for (int i = 0; i < KERNEL_COUNT; i++) {
-        if (k->functions[i] != NULL && !k->launched[i]) {
+        if (k->gpu->kernels[i] != NULL && !k->launched[i]) {
             (void)printf("device_kernels: %s was never launched\n", kernel_name(i));
             all = false;
         }
@@ -246,7 +236,6 @@ static bool all_launched(const struct loaded *k)
 int main(void)
 {
     static struct loaded k;
-    cu_module module = NULL;
     int status = device_find(&k.rig, "device_kernels");
     bool all;
 
@@ -254,12 +243,13 @@ int main(void)
         return status;
     }
     device_open(&k.rig, 0);
-    status = image_load(&k.rig, "device_kernels", &module, k.functions);
+    status = device_kernels(&k.rig, "device_kernels", &k.gpu);
     if (status != 0) {
         return status;
     }
     run_packs(&k);
     all = all_launched(&k);
+    gpu_close(k.gpu);
     device_close(&k.rig);
     (void)printf("device_kernels: %d comparisons, %d wrong\n", k.made, k.wrong);
     return all && k.wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -124,10 +124,9 @@ struct trial {
     int tensors;
     bool absent[RANKS_MAX];
     struct crew crew;
-    uint32_t salt; /* of the contents: another one in each iteration */
+    int world[RANKS_MAX]; /* whose contents are used */
+    int iteration;
 };
-
-static int world[RANKS_MAX]; /* 0, 1, 2 ... */
 
 /* Nobody gives or gets nothing: that is another way, and has tests of its own. */
 static bool has_empty_part(const struct operation *o, int size)
@@ -242,41 +241,15 @@ static void drop_place(struct suite *s, enum placing placing, const struct place
 
 /* --------------------------------------------------------------------- contents */
 
-/*
- * Of a reduction small whole numbers, whose sums, products and averages are exact or rounded
- * once, whatever the order; else any bytes. Other ones on each rank, for each tensor and in
- * each iteration.
- */
-static void contents(const struct trial *trial, int tensor, int rank,
-        unsigned char *data, size_t bytes)
-{
-    const struct operation *o = &trial->operations[tensor];
-    const tutti_dtype dtype = o->pattern.dtype;
-    const size_t element = tutti_dtype_size(dtype);
-
-    for (size_t i = 0; i < bytes && !operation_reduces(o); i++) {
-        data[i] = (unsigned char)pattern_mix(
-                (uint64_t)trial->salt * 256 + (uint64_t)tensor * 64 + (uint64_t)rank,
-                i);
-    }
-    for (size_t i = 0; i < bytes / element && operation_reduces(o); i++) {
-        const uint64_t mixed = i + 3 * (uint64_t)tensor + trial->salt;
-        const int64_t small = (int64_t)(mixed % 5) - 2 + rank % 4;
-        const int64_t value = dtype == TUTTI_BOOL ? small > 0 : small;
-
-        if (dtype_is_real(dtype)) {
-            reference_store_real(dtype, (double)value, data + i * element);
-        } else {
-            memcpy(data + i * element, &value, element); /* little-endian */
-        }
-    }
-}
-
+/* Other contents in each iteration: those of other ranks. Whole floats, exact in any order. */
 static void fill(struct trial *trial)
 {
     const struct suite *s = trial->s;
 
-    trial->salt++;
+    trial->iteration++;
+    for (int r = 0; r < s->size; r++) {
+        trial->world[r] = trial->iteration * s->size + r;
+    }
     for (int i = 0; i < trial->tensors; i++) {
         const struct operation *o = &trial->operations[i];
         const size_t in = operation_input_bytes(o, s->size, s->rank);
@@ -287,28 +260,11 @@ static void fill(struct trial *trial)
             memset(data, 0xa5, out);
             device_upload(&s->rig, trial->place->outputs[i], data, out);
         }
-        contents(trial, i, s->rank, data, in);
         if (in > 0) {
+            operation_fill(o, trial->world[s->rank], data, in);
             device_upload(&s->rig, trial->place->inputs[i], data, in);
         }
         free(data);
-    }
-}
-
-static void expected_of(const struct trial *trial, int tensor, unsigned char *wanted)
-{
-    const struct operation *o = &trial->operations[tensor];
-    void *inputs[RANKS_MAX];
-
-    for (int r = 0; r < trial->crew.size; r++) {
-        const size_t bytes = operation_input_bytes(o, trial->crew.size, r);
-
-        inputs[r] = must_alloc(bytes, 1);
-        contents(trial, tensor, r, inputs[r], bytes);
-    }
-    operation_expect(o, &trial->crew, (const void *const *)inputs, wanted);
-    for (int r = 0; r < trial->crew.size; r++) {
-        free(inputs[r]);
     }
 }
 
@@ -329,7 +285,7 @@ static void check_tensor(struct trial *trial, int i)
         output = owned;
     }
     if (bytes > 0) {
-        expected_of(trial, i, wanted);
+        operation_expect(o, &trial->crew, NULL, wanted);
         device_download(&s->rig, got, output, bytes);
         (void)SUITE_EXPECT(s,
                 reference_equal(o->pattern.dtype, wanted, got,
@@ -520,7 +476,7 @@ static void make_trial(struct suite *s, const struct kind *kind, enum placing pl
         .place = place,
         .tensors = placing == SINGLE ? 1 : TENSORS };
     trial->crew = (struct crew){ .set = TUTTI_WORLD,
-        .world = world,
+        .world = trial->world,
         .size = s->size,
         .index = s->rank,
         .absent = trial->absent };
@@ -530,6 +486,9 @@ static void set_operation(
         struct trial *trial, tutti_dtype dtype, size_t row, struct scales scales)
 {
     trial->way = way_of(trial->s, trial->kind, row, (int)dtype);
+    if (trial->way == 'h') { /* is scaled before the sum, so by what is exact */
+        scales.pre *= 2 * trial->s->size;
+    }
     for (int i = 0; i < trial->tensors; i++) {
         struct flight *f = &trial->flights[i];
 
@@ -609,6 +568,28 @@ static void try_joined(struct suite *s, struct place *places)
     (void)SUITE_EXPECT(s, tutti_join(s->t, NULL, NULL) == TUTTI_OK);
 }
 
+/* Sums of float16 that are too large for the type, unlike the average: it is scaled before. */
+static void try_large_average(struct suite *s)
+{
+    uint16_t values[64];
+    uint16_t wanted;
+    void *memory = device_memory(&s->rig, sizeof values);
+
+    reference_store_real(TUTTI_FLOAT16, 60000, &wanted);
+    for (size_t i = 0; i < 64; i++) {
+        values[i] = wanted;
+    }
+    device_upload(&s->rig, memory, values, sizeof values);
+    (void)SUITE_EXPECT(s,
+            tutti_allreduce(s->t, "large average", memory, memory, 64, TUTTI_FLOAT16,
+                    TUTTI_AVERAGE, NULL) == TUTTI_OK);
+    device_download(&s->rig, values, memory, sizeof values);
+    for (size_t i = 0; i < 64; i++) { /* but for what additions round */
+        (void)SUITE_EXPECT(s, abs(values[i] - wanted) <= 2);
+    }
+    device_drop(&s->rig, memory);
+}
+
 void suite_operations(struct suite *s)
 {
     static struct place places[PLACINGS][KINDS];
@@ -616,9 +597,7 @@ void suite_operations(struct suite *s)
     if (!SUITE_EXPECT(s, s->size <= RANKS_MAX)) {
         return;
     }
-    for (int r = 0; r < s->size; r++) {
-        world[r] = r;
-    }
+    pattern_set_exact(true);
     /* Before anything is freed, also by the library: neighbours are so where there are no holes. */
     for (int placing = SINGLE; placing < PLACINGS; placing++) {
         for (size_t k = 0; k < KINDS; k++) {
@@ -629,6 +608,9 @@ void suite_operations(struct suite *s)
         for (size_t k = 0; k < KINDS; k++) {
             try_kind(s, &kinds[k], (enum placing)placing, &places[placing][k]);
         }
+    }
+    if (!s->staged && !s->bare) {
+        try_large_average(s);
     }
     if (s->rig.simulated && s->size > 1) {
         try_joined(s, places[ARENA]);

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "bench/core/workloads.h"
 #include "ops/gpu/kernels/rival.h"
+#include "ops/gpu/packing.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
 #include "test/suite/buffer.h"
@@ -73,8 +74,8 @@ static const struct kind {
 /** What is measured. */
 struct bench {
     struct device_rig rig;
-    struct kernel_target target;
-    cu_function kernels[KERNEL_COUNT]; /* NULL: the image lacks it (large) */
+    struct gpu *gpu; /* owned; for its kernels */
+    struct packing packing; /* what is launched for it */
     cu_function rival; /* rival.h */
     cu_event begin, end; /* with times */
     void *busy; /* memory to write while runs are launched */
@@ -171,46 +172,37 @@ static void launch(const struct bench *bench, cu_function function, uint32_t gri
             "launch a kernel");
 }
 
-static void launch_work(
-        const struct bench *bench, const struct batch *batch, struct pack_work work)
+/* As a planned batch, whose table is in device memory, or as one that is seen once: by value. */
+static void run_kernel(const struct bench *bench, const struct batch *batch,
+        enum pack_direction direction, bool by_value)
 {
     static union pack_args args;
-    struct kernel_launch l;
+    const bool needs_table = !by_value ||
+            pack_plan_form(&batch->plan, &bench->packing.target) == PACK_TABLE;
+    const struct pack_work work = { .direction = direction,
+        .packed = device_address(batch->packed),
+        .table = needs_table ? device_address(batch->table) : 0,
+        .scale = 1,
+        .divisor = direction == PACK_SCATTER ? RANKS : 1 };
+    const struct kernel_launch l =
+            pack_launch(&batch->plan, &work, &bench->packing.target, &args);
 
-    work.packed = device_address(batch->packed);
-    l = pack_launch(&batch->plan, &work, &bench->target, &args);
-    launch(bench, bench->kernels[l.kernel], l.grid, l.threads, &args);
+    launch(bench, bench->gpu->kernels[l.kernel], l.grid, l.threads, &args);
 }
 
-/* As a planned batch: the table is in device memory. */
 static void run_pack(const struct bench *bench, const struct batch *batch)
 {
-    launch_work(bench, batch,
-            (struct pack_work){ .direction = PACK_GATHER,
-                    .table = device_address(batch->table),
-                    .scale = 1,
-                    .divisor = 1 });
+    run_kernel(bench, batch, PACK_GATHER, false);
 }
 
-/* As a batch that is seen once: by value where that is possible. */
 static void run_by_value(const struct bench *bench, const struct batch *batch)
 {
-    const bool needs = pack_plan_form(&batch->plan, &bench->target) == PACK_TABLE;
-
-    launch_work(bench, batch,
-            (struct pack_work){ .direction = PACK_GATHER,
-                    .table = needs ? device_address(batch->table) : 0,
-                    .scale = 1,
-                    .divisor = 1 });
+    run_kernel(bench, batch, PACK_GATHER, true);
 }
 
 static void run_unpack(const struct bench *bench, const struct batch *batch)
 {
-    launch_work(bench, batch,
-            (struct pack_work){ .direction = PACK_SCATTER,
-                    .table = device_address(batch->table),
-                    .scale = 1,
-                    .divisor = RANKS });
+    run_kernel(bench, batch, PACK_SCATTER, false);
 }
 
 /** Copies of a batch, as the driver and the rival want them. */
@@ -272,14 +264,6 @@ static bool applies(const struct way *way, const struct kind *kind)
 
 /* -------------------------------------------------------------------------- times */
 
-static int compare_times(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Seconds of one run; batches are taken from number *next on. */
 static double sample(const struct bench *bench, const struct way *way,
         const struct batch *batches, size_t count, size_t *next)
@@ -313,8 +297,7 @@ static double measure(const struct bench *bench, const struct way *way,
     for (int i = 0; i < bench->samples; i++) {
         times[i] = sample(bench, way, batches, count, &next);
     }
-    qsort(times, (size_t)bench->samples, sizeof times[0], compare_times);
-    return times[bench->samples / 2];
+    return times_sorted(times, bench->samples)[bench->samples / 2];
 }
 
 /* What percentages are of: a copy of 1 GiB. */
@@ -462,6 +445,8 @@ static int parse(int argc, char **argv, struct bench *bench)
 
 #if TUTTI_BENCH_HAS_RIVAL
 extern const unsigned char tutti_rival_image[];
+#else /* there is the simulator, which finds kernels by name */
+static const unsigned char tutti_rival_image[] = "simulated";
 #endif
 
 /* @return 0, or DEVICE_SKIPPED after a sentence that says why */
@@ -472,38 +457,16 @@ static int open_bench(struct bench *bench)
     int status;
 
     device_open(rig, 0);
-    status = image_load(rig, "bench-pack", &module, bench->kernels);
+    status = device_kernels(rig, "bench-pack", &bench->gpu);
     if (status != 0) {
         return status;
     }
-#if TUTTI_BENCH_HAS_RIVAL /* else there is the simulator, which finds kernels by name */
+    packing_open(&bench->packing, bench->gpu, NULL);
     device_must(rig, rig->cuda.module_load_data(&module, tutti_rival_image),
             "load the kernel for comparison");
-#endif
     device_must(rig,
             rig->cuda.module_get_function(&bench->rival, module, "tutti_rival_blocks"),
             "find the kernel for comparison");
-    device_must(rig,
-            rig->cuda.device_get_attribute(
-                    &bench->target.sm_count, CU_DEVICE_SM_COUNT, rig->device),
-            "ask its device");
-    if (rig->config.gpu_pack_sms > 0 &&
-            rig->config.gpu_pack_sms < bench->target.sm_count) {
-        bench->target.sm_count = (int)rig->config.gpu_pack_sms;
-    }
-    bench->target.parameter_bytes = kernel_parameter_bytes(rig->cuda.version);
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        int blocks = 0;
-
-        if (bench->kernels[i] == NULL) {
-            bench->target.parameter_bytes = KERNEL_SMALL_BYTES;
-        } else {
-            device_must(rig,
-                    rig->cuda.occupancy(&blocks, bench->kernels[i], KERNEL_THREADS, 0),
-                    "ask how many blocks fit");
-        }
-        bench->target.blocks[i] = (uint8_t)blocks;
-    }
     device_must(rig, rig->cuda.event_create(&bench->begin, CU_EVENT_TIMED),
             "make an event");
     device_must(
@@ -553,7 +516,8 @@ static int run(struct bench *bench)
             "| tensors | types | way | us | GB/s | %% of a plain copy |\n"
             "|---|---|---|---|---|---|\n",
             bench->rig.name, bench->rig.cuda.version / 1000,
-            bench->rig.cuda.version % 1000 / 10, bench->target.sm_count, bench->peak);
+            bench->rig.cuda.version % 1000 / 10, bench->packing.target.sm_count,
+            bench->peak);
     (void)run_cases(bench);
     device_drop(&bench->rig, bench->busy);
     return EXIT_SUCCESS;
@@ -576,6 +540,8 @@ int main(int argc, char **argv)
         status = run(&bench);
         (void)bench.rig.cuda.event_destroy(bench.begin);
         (void)bench.rig.cuda.event_destroy(bench.end);
+        packing_close(&bench.packing);
+        gpu_close(bench.gpu);
     }
     device_close(&bench.rig);
     return status;

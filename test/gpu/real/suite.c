@@ -22,11 +22,12 @@
 struct topic {
     const char *name;
     void (*run)(struct suite *s);
+    bool is_wanted;
 };
 
-static const struct topic topics[] = { { "operations", suite_operations },
-    { "order", suite_order }, { "times", suite_times }, { "capture", suite_capture },
-    { "abort", suite_abort } };
+static struct topic topics[] = { { "operations", suite_operations, false },
+    { "order", suite_order, false }, { "times", suite_times, false },
+    { "capture", suite_capture, false }, { "abort", suite_abort, false } };
 
 #define TOPICS (sizeof topics / sizeof topics[0])
 
@@ -42,28 +43,22 @@ bool suite_expect(
     return holds;
 }
 
-static bool is_wanted(const char *name, char *const *names)
+/* Those that are named, or all. @return a name that is no topic, or NULL */
+static const char *choose(char *const *names)
 {
-    for (int i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
+    size_t t;
+
+    for (t = 0; t < TOPICS; t++) {
+        topics[t].is_wanted = names[0] == NULL;
     }
-    return names[0] == NULL;
-}
-
-/* Names that are no topics. @return the first, or NULL */
-static const char *find_unknown(char *const *names)
-{
-    for (int i = 0; names[i] != NULL; i++) {
-        bool known = false;
-
-        for (size_t t = 0; t < TOPICS; t++) {
-            known = known || strcmp(topics[t].name, names[i]) == 0;
+    for (; *names != NULL; names++) {
+        for (t = 0; t < TOPICS && strcmp(topics[t].name, *names) != 0;) {
+            t++;
         }
-        if (!known) {
-            return names[i];
+        if (t == TOPICS) {
+            return *names;
         }
+        topics[t].is_wanted = true;
     }
     return NULL;
 }
@@ -74,6 +69,7 @@ static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
     static const struct option longs[] = { { "staged", no_argument, NULL, 's' },
         { "bare", no_argument, NULL, 'b' },
         { "time-limit", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 } };
+    const char *unknown;
     int letter;
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
@@ -89,12 +85,11 @@ static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
             return false;
         }
     }
-    if (find_unknown(argv + optind) != NULL) {
-        (void)fprintf(stderr, "device_suite: there is no topic \"%s\"\n",
-                find_unknown(argv + optind));
-        return false;
+    unknown = choose(argv + optind);
+    if (unknown != NULL) {
+        (void)fprintf(stderr, "device_suite: there is no topic \"%s\"\n", unknown);
     }
-    return true;
+    return unknown == NULL;
 }
 
 static int finish(struct suite *s)
@@ -148,7 +143,7 @@ int main(int argc, char **argv)
     s.size = tutti_size(s.t);
     device_open(&s.rig, tutti_local_rank(s.t));
     for (size_t i = 0; i < TOPICS; i++) {
-        if (is_wanted(topics[i].name, argv + optind)) {
+        if (topics[i].is_wanted) {
             s.what = topics[i].name;
             topics[i].run(&s);
         }

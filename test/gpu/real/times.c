@@ -16,14 +16,6 @@ enum {
     SIZES = 12 /* ... the one before, this often; then again from the least */
 };
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double us_since(int64_t begin_ns)
 {
     return (double)(clock_ns() - begin_ns) * 1e-3;
@@ -71,8 +63,8 @@ static void measure(
     for (int i = -WARM; i < rounds; i++) {
         run(s, memories, count, &issued[i < 0 ? 0 : i], &done[i < 0 ? 0 : i]);
     }
-    qsort(issued, (size_t)rounds, sizeof *issued, compare);
-    qsort(done, (size_t)rounds, sizeof *done, compare);
+    (void)times_sorted(issued, rounds);
+    (void)times_sorted(done, rounds);
     if (s->rank == 0 && !s->rig.simulated) {
         (void)printf(
                 "times: %s: issued after %.1f us (90 %%: %.1f), done after %.1f us\n",

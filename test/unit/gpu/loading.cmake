@@ -9,23 +9,18 @@ endforeach()
 target_compile_definitions(fake_nccl_torn PRIVATE ncclSend=ncclSend_of_a_later_version)
 
 # The real ones, where the toolkit and NCCL are installed: "" where they are not.
-find_library(TUTTI_NCCL NAMES libnccl.so.2 nccl
-    PATHS /usr/local/cuda ENV NCCL_HOME PATH_SUFFIXES lib64 lib)
 find_path(TUTTI_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda ENV CUDA_PATH ENV CUDA_HOME
     PATH_SUFFIXES include)
 find_path(TUTTI_NCCL_INCLUDE nccl.h PATHS /usr/local/cuda ENV NCCL_HOME
     PATH_SUFFIXES include)
-mark_as_advanced(
-    TUTTI_NCCL TUTTI_CUDA_INCLUDE TUTTI_NCCL_INCLUDE)
+mark_as_advanced(TUTTI_CUDA_INCLUDE TUTTI_NCCL_INCLUDE)
 
 tutti_unit_test(NAME test_gpu_loading ROOM gpu
     SOURCES test_gpu_loading.c
     LIBS tutti_gpusim_cuda)
 add_dependencies(test_gpu_loading fake_nccl fake_nccl_torn)
-set_property(TEST unit.test_gpu_loading PROPERTY ENVIRONMENT GPUSIM_DEVICES=70)
 target_compile_definitions(test_gpu_loading PRIVATE
-    LIBRARIES="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
-    REAL_NCCL="$<$<BOOL:${TUTTI_NCCL}>:${TUTTI_NCCL}>")
+    LIBRARIES="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
 
 foreach(name cuda nccl)
     string(TOUPPER ${name} upper)

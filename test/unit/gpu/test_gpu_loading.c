@@ -187,67 +187,10 @@ UNIT_TEST(test_what_pip_has_installed)
     assert_int_equal(system(command), 0);
 }
 
-UNIT_TEST(test_which_calls_of_nccl_are_used)
-{
-    static const struct {
-        const char *version;
-        const char *calls;
-    } rows[] = {
-        { "21200", "" },
-        { "21303", "" },
-        { "21304", "GetLastError " },
-        { "21403", "GetLastError CommInitRankConfig CommFinalize " },
-        { "21801", "GetLastError CommInitRankConfig CommSplit CommFinalize " },
-        { "21901",
-                "GetLastError CommInitRankConfig CommSplit CommFinalize MemAlloc "
-                "MemFree CommRegister CommDeregister " },
-        { "22304",
-                "GetLastError CommInitRankConfig CommSplit CommFinalize "
-                "CommInitRankScalable MemAlloc MemFree CommRegister CommDeregister " },
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct nccl_optional call;
-        struct nccl_api api;
-        char calls[1024] = "";
-
-        (void)setenv("FAKE_NCCL_VERSION", rows[i].version, 1);
-        assert_int_equal(nccl_load(LIBRARIES NCCL, &api), TUTTI_OK);
-        for (size_t k = 0; nccl_get_optional(&api, k, &call); k++) {
-            if (call.used) {
-                const size_t length = strlen(calls);
-
-                (void)snprintf(calls + length, sizeof calls - length, "%s ",
-                        call.symbol + strlen("nccl"));
-            }
-        }
-        assert_string_equal(calls, rows[i].calls);
-    }
-}
-
-/* The real one needs no GPU to be loaded. */
-UNIT_TEST(test_the_nccl_of_this_machine)
-{
-    struct nccl_api api;
-    struct nccl_optional call;
-
-    if (REAL_NCCL[0] == '\0') {
-        print_message("no NCCL here\n");
-        skip();
-    }
-    if (nccl_load(REAL_NCCL, &api) != TUTTI_OK) {
-        fail_msg("%s", tutti_last_error());
-    }
-    for (size_t i = 0; nccl_get_optional(&api, i, &call); i++) {
-        assert_int_equal(call.used, call.since <= api.version);
-    }
-    assert_string_equal(nccl_error_text(&api, NCCL_SUCCESS), "no error");
-}
-
 /* ------------------------------------------------------------------------- words */
 
-/* What is found with one parameter, in words. */
-static const char *describe(const char *name, const char *value)
+/* What is found, in words. */
+static const char *describe(void)
 {
     static struct gpu_found found;
     static char text[16384];
@@ -256,52 +199,10 @@ static const char *describe(const char *name, const char *value)
     assert_int_equal(config_init(&config), TUTTI_OK);
     assert_int_equal(
             config_set(&config, "cuda_library", LIBRARIES CUDA, "test"), TUTTI_OK);
-    assert_int_equal(
-            config_set(&config, "nccl_library", LIBRARIES NCCL, "test"), TUTTI_OK);
-    assert_int_equal(config_set(&config, name, value, "test"), TUTTI_OK);
     gpu_find(&config, &found);
     assert_true(gpu_describe(&config, &found, text, sizeof text));
     config_fini(&config);
     return text;
-}
-
-/* The simulator has more devices than fit. */
-UNIT_TEST(test_words_for_all_that_is_there)
-{
-    char last[32];
-    const char *said;
-
-    (void)setenv("FAKE_NCCL_VERSION", "21801", 1);
-    said = describe("gpu_kernels", "some.fatbin");
-    (void)snprintf(last, sizeof last, "\nGPU %d: ", GPU_DEVICES_MAX - 1);
-    assert_non_null(strstr(said, "CUDA 13.0 in "));
-    assert_non_null(strstr(said,
-            "\nGPU 1: Simulated GPU (gpusim 1), 0000:27:00.0, "
-            "GPU-20212223-2425-2627-2829-2a2b2c2d2e2f, 8 multiprocessors, 8.0 GiB, "
-            "compute capability 9.0\n"));
-    assert_non_null(strstr(said, last));
-    (void)snprintf(last, sizeof last, "\nGPU %d: ", GPU_DEVICES_MAX);
-    assert_null(strstr(said, last));
-    assert_sentence(strstr(said, "NCCL 2"),
-            "NCCL 2.18.1 in libfake_nccl.so\n"
-            "NCCL calls used: ncclGetLastError, ncclCommInitRankConfig, ncclCommSplit, "
-            "ncclCommFinalize\n"
-            "NCCL calls not there: ncclCommInitRankScalable (2.23.4), ncclMemAlloc "
-            "(2.19.1), "
-            "ncclMemFree (2.19.1), ncclCommRegister (2.19.1), "
-            "ncclCommDeregister (2.19.1)\n"
-            "kernels: in some.fatbin\n");
-    (void)setenv("FAKE_NCCL_VERSION", "21104", 1);
-    assert_sentence(strstr(describe("gpu_kernels", "some.fatbin"), "no NCCL"),
-            "no NCCL: NCCL 2.11.4 in libfake_nccl.so is older than 2.12; tensors in "
-            "device memory go through host memory\n"
-            "kernels: in some.fatbin\n");
-    assert_non_null(strstr(describe("gpu_kernels", ""),
-            gpu_has_kernels()
-                    ? "\nkernels: built in\n"
-                    : "\nkernels: none, since tutti was built without nvcc\n"));
-    assert_sentence(
-            describe("gpu", "off"), "no GPU: GPUs are switched off (gpu=off)\n");
 }
 
 UNIT_TEST(test_a_device_that_does_not_answer)
@@ -326,6 +227,6 @@ UNIT_TEST(test_a_device_that_does_not_answer)
                 "no GPU: the CUDA driver does not tell the %s of device 0: "
                 "CUDA_ERROR_UNKNOWN, unknown error (error 999)\n",
                 rows[i].what);
-        assert_sentence(describe("gpu", "auto"), expected);
+        assert_sentence(describe(), expected);
     }
 }

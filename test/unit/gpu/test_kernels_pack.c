@@ -4,13 +4,14 @@
  * compared with the definition. Memory around what is written must stay, and memory is
  * allocated so that a sanitizer sees whatever is read or written beyond.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "ops/gpu/kernels/kernels.h"
+#include "test/batch/half_reference.h"
 #include "test/gpusim/bodies.h"
-#include "test/unit/gpu/pack_reference.h"
 #include "test/unit/unit.h"
 
 #define GUARD_BYTE 0xa7
@@ -51,6 +52,119 @@ static uint64_t next_random(void)
 static uint64_t address_of(const void *memory)
 {
     return (uint64_t)(uintptr_t)memory;
+}
+
+/* ----------------------------------------------------------------------- reference */
+
+/** What happens to an element between two places. */
+struct pack_step {
+    tutti_dtype from, to;
+    double scale; /* of floats */
+    int divisor;
+    bool is_bool; /* any value but 0 becomes 1 */
+};
+
+/* The value of an element of any float; exact. */
+static double float_value(tutti_dtype dtype, const void *element)
+{
+    uint16_t half = 0;
+    float single = 0;
+    double value = 0;
+
+    if (dtype == TUTTI_FLOAT64) {
+        memcpy(&value, element, sizeof value);
+        return value;
+    }
+    if (dtype == TUTTI_FLOAT32) {
+        memcpy(&single, element, sizeof single);
+        return (double)single;
+    }
+    memcpy(&half, element, sizeof half);
+    return small_float_decode(
+            dtype == TUTTI_FLOAT16 ? &float16_format : &bfloat16_format, half);
+}
+
+static void set_float(tutti_dtype dtype, double value, void *element)
+{
+    const float single = (float)value;
+    uint16_t half;
+
+    if (dtype == TUTTI_FLOAT64) {
+        memcpy(element, &value, sizeof value);
+    } else if (dtype == TUTTI_FLOAT32) {
+        memcpy(element, &single, sizeof single);
+    } else {
+        half = small_float_encode(
+                dtype == TUTTI_FLOAT16 ? &float16_format : &bfloat16_format, value);
+        memcpy(element, &half, sizeof half);
+    }
+}
+
+/* Through volatile: each step is rounded to its type, whatever the compiler does. */
+static double float_step(const struct pack_step *step, double x)
+{
+    if (step->from == TUTTI_FLOAT64 || step->to == TUTTI_FLOAT64) {
+        volatile double quotient = step->divisor == 1 ? x : x / step->divisor;
+        volatile double result = step->scale == 1 ? quotient : quotient * step->scale;
+
+        return result;
+    }
+    {
+        volatile float value = (float)x;
+        volatile float quotient =
+                step->divisor == 1 ? value : value / (float)step->divisor;
+        volatile float result =
+                step->scale == 1 ? quotient : quotient * (float)step->scale;
+
+        return (double)result;
+    }
+}
+
+static bool is_signed_type(tutti_dtype dtype)
+{
+    return dtype == TUTTI_INT8 || dtype == TUTTI_INT16 || dtype == TUTTI_INT32 ||
+            dtype == TUTTI_INT64;
+}
+
+/* Little-endian. */
+static void integer_step(const struct pack_step *step, const void *from, void *to)
+{
+    const size_t bytes = tutti_dtype_size(step->from);
+    uint64_t value = 0;
+
+    memcpy(&value, from, bytes);
+    if (is_signed_type(step->from) && (value >> (8 * bytes - 1) & 1) != 0) {
+        value |= bytes == 8 ? 0 : UINT64_MAX << (8 * bytes);
+        value = 0 - (0 - value) / (uint64_t)step->divisor;
+    } else {
+        value /= (uint64_t)step->divisor;
+    }
+    if (step->is_bool) {
+        value = value != 0;
+    }
+    memcpy(to, &value, tutti_dtype_size(step->to));
+}
+
+/* *to = cast(*from / divisor * scale), at any alignment: slow, and by its definition. */
+static void pack_reference(const struct pack_step *step, const void *from, void *to)
+{
+    if (step->from == step->to && step->scale == 1 && step->divisor == 1 &&
+            !step->is_bool) {
+        memcpy(to, from, tutti_dtype_size(step->from));
+    } else if (dtype_is_float(step->from)) {
+        set_float(step->to, float_step(step, float_value(step->from, from)), to);
+    } else {
+        integer_step(step, from, to);
+    }
+}
+
+/* The same bits, or both a NaN. */
+static bool pack_same(tutti_dtype dtype, const void *a, const void *b)
+{
+    if (dtype_is_float(dtype) && isnan(float_value(dtype, a))) {
+        return isnan(float_value(dtype, b));
+    }
+    return memcmp(a, b, tutti_dtype_size(dtype)) == 0;
 }
 
 /* ------------------------------------------------------------------------- batches */
@@ -216,15 +330,15 @@ static void check_scattered(const struct batch *batch, double scale, int divisor
     }
 }
 
-/* Into the packed buffer, and, with other values in it, out of it. */
+/* Into the packed buffer, and, with other values in it, out of it; `table` as in pack_work. */
 static void check_both_ways(struct batch *batch, double scale, int divisor,
-        const struct kernel_target *target)
+        const struct kernel_target *target, uint64_t table)
 {
     const struct pack_work gather = {
-        .direction = PACK_GATHER, .scale = scale, .divisor = 1
+        .direction = PACK_GATHER, .scale = scale, .divisor = 1, .table = table
     };
     const struct pack_work scatter = {
-        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor
+        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor, .table = table
     };
 
     launch_batch(batch, &gather, target);
@@ -262,7 +376,7 @@ static void check_lengths(
         add_tensor(&batch, 2 * chunk + 17, shift);
     }
     allocate_packed(&batch);
-    check_both_ways(&batch, scale, divisor, &small_target);
+    check_both_ways(&batch, scale, divisor, &small_target, 0);
     fini_batch(&batch);
 }
 
@@ -315,9 +429,6 @@ static void check_form(size_t tensors, const struct kernel_target *target,
         enum pack_form form, uint64_t table)
 {
     static struct batch batch;
-    struct pack_work work = {
-        .direction = PACK_GATHER, .scale = 0.5, .divisor = 1, .table = table
-    };
 
     init_batch(&batch, TUTTI_FLOAT32, TUTTI_BFLOAT16);
     for (size_t i = 0; i < tensors; i++) {
@@ -327,12 +438,7 @@ static void check_form(size_t tensors, const struct kernel_target *target,
     if (table == 0) {
         assert_int_equal(pack_plan_form(&batch.plan, target), form);
     }
-    launch_batch(&batch, &work, target);
-    check_gathered(&batch, 0.5);
-    work.direction = PACK_SCATTER;
-    work.divisor = 3;
-    launch_batch(&batch, &work, target);
-    check_scattered(&batch, 0.5, 3);
+    check_both_ways(&batch, 0.5, 3, target, table);
     fini_batch(&batch);
 }
 
