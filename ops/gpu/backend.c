@@ -91,7 +91,7 @@ static tutti_status gpu_backend_open(const struct op_env *env, void **state)
     made->counts = env->counts;
     made->last = &made->first;
     made->communicators = gpu_connected_take(gpu);
-    packing_open(&made->packing, gpu, env->counts);
+    packing_init(&made->packing, gpu, env->counts);
     *state = made;
     return TUTTI_OK;
 }
@@ -135,7 +135,6 @@ static void gpu_backend_close(void *state)
         gpu_event_release(gb->gpu, gb->ends[i]);
     }
     give_spoilt(gb);
-    packing_close(&gb->packing);
     flight_fini(&gb->flight, gb->gpu);
     script_fini(&gb->script);
     if (entered) {
@@ -341,8 +340,7 @@ static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
         .form = &task->form,
         .direction = PACK_GATHER,
         .slab = task->slab != NULL ? task->slab->memory : 0,
-        .stream = stream_of(gb, task, GPU_PACK),
-        .is_captured = task->graph != NULL };
+        .stream = stream_of(gb, task, GPU_PACK) };
     tutti_status status = packing_run(&gb->packing, &work);
 
     return status == TUTTI_OK ? chain(gb, task, GPU_COMM, GPU_PACK) : status;
@@ -510,8 +508,7 @@ static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
         .form = &task->form,
         .direction = PACK_SCATTER,
         .slab = task->slab != NULL ? task->slab->memory : 0,
-        .stream = stream_of(gb, task, GPU_UNPACK),
-        .is_captured = task->graph != NULL };
+        .stream = stream_of(gb, task, GPU_UNPACK) };
     struct device_event *event = NULL;
     tutti_status status = TUTTI_OK;
 

@@ -103,10 +103,10 @@ static int bench_open(void **state)
     pack_plan_init(&bench.plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
     for (int i = 0; i < TENSORS; i++) {
         bench.tensors[i] = gpu_alloc(ELEMENTS * sizeof(float));
-        assert_int_equal(
-                pack_plan_add(&bench.plan, bench.tensors[i], ELEMENTS), TUTTI_OK);
+        pack_plan_add(&bench.plan, bench.tensors[i], ELEMENTS,
+                (uint64_t)i * ELEMENTS * sizeof(float));
     }
-    bench.slab = gpu_alloc(bench.plan.packed_bytes);
+    bench.slab = gpu_alloc(TENSORS * ELEMENTS * sizeof(float));
     bench.produce = gpu_stream();
     bench.pack = gpu_stream();
     return 0;
@@ -116,7 +116,6 @@ static int bench_close(void **state)
 {
     (void)state;
     gpusim_reset(0);
-    pack_plan_fini(&bench.plan);
     gpu_close(0);
     return 0;
 }
@@ -127,13 +126,12 @@ static void launch_pack(enum pack_direction direction)
 {
     static const struct kernel_target target = { .sm_count = 2,
         .parameter_bytes = KERNEL_LARGE_BYTES };
-    union pack_args args;
-    void *parameters[] = { &args };
+    void *parameters[] = { &bench.plan.args };
     void *function = NULL;
     const struct pack_work work = {
         .direction = direction, .packed = bench.slab, .scale = 0.5, .divisor = 1
     };
-    const struct kernel_launch how = pack_launch(&bench.plan, &work, &target, &args);
+    const struct kernel_launch how = pack_launch(&bench.plan, &work, &target);
 
     assert_int_equal(
             cuModuleGetFunction(&function, bench.module, kernel_name(how.kernel)), 0);
@@ -149,7 +147,7 @@ BENCH_TEST(test_every_range_of_a_launch_is_watched)
         for (int i = 0; i <= TENSORS; i++) {
             const uint64_t last = i < TENSORS
                     ? bench.tensors[i] + ELEMENTS * sizeof(float) - 1
-                    : bench.slab + bench.plan.pieces[TENSORS - 1].packed;
+                    : bench.slab + bench.plan.args.pieces[TENSORS - 1].packed;
             char text[512];
 
             assert_int_equal(cuMemsetD8Async(last, 0, 1, bench.produce), 0);
@@ -166,7 +164,7 @@ BENCH_TEST(test_every_range_of_a_launch_is_watched)
 BENCH_TEST(test_a_kernel_reaches_its_own_device_only)
 {
     gpu_open(1);
-    bench.plan.pieces[2].tensor = gpu_alloc(ELEMENTS * sizeof(float));
+    bench.plan.args.pieces[2].tensor = gpu_alloc(ELEMENTS * sizeof(float));
     gpu_open(0);
     launch_pack(PACK_GATHER);
     assert_int_equal(cuStreamSynchronize(bench.pack), 700);
