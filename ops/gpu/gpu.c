@@ -206,7 +206,9 @@ static void close_device(struct gpu *gpu)
             (void)gpu->cuda->stream_destroy(gpu->streams[i]);
         }
     }
-    image_unload(gpu);
+    if (gpu->module != NULL) {
+        (void)gpu->cuda->module_unload(gpu->module);
+    }
     gpu_leave(gpu);
     (void)gpu->cuda->device_primary_ctx_release(gpu->device);
 }

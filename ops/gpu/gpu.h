@@ -72,8 +72,7 @@ struct gpu {
     struct config values; /* owned copies                                     */
     struct log sink;
     unsigned long long context_id; /* tells the context from a later one; 0: unknown */
-    cu_library library; /* of the kernels, or                                 */
-    cu_module module; /* where the driver has no libraries                   */
+    cu_module module; /* of the kernels                                       */
     char nccl_absence[192]; /* why there is no NCCL                         */
     struct communicators
             *connected; /* owned; made at the start, for the backend; or NULL */

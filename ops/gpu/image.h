@@ -16,7 +16,5 @@
  * @return TUTTI_OK; TUTTI_ERR_CONFIG (the file cannot be read), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status image_load(struct gpu *gpu);
-/** The context is current. */
-void image_unload(struct gpu *gpu);
 
 #endif

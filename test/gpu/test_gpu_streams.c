@@ -482,7 +482,7 @@ static void run_many_tensors(struct ends_rank *r)
 static const char *const never[] = { "cuEventSynchronize", "cuStreamSynchronize",
     "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemFree_v2", "cuMemFreeHost", "cuEventCreate",
     "cuEventDestroy_v2", "cuStreamCreateWithPriority", "ncclMemAlloc", "ncclMemFree",
-    "cuMemcpyHtoDAsync_v2", "cuModuleLoadData", "cuLibraryLoadData" };
+    "cuMemcpyHtoDAsync_v2", "cuModuleLoadData" };
 
 enum {
     NEVER = sizeof never / sizeof *never

@@ -97,12 +97,6 @@ GPUSIM_API int cuEventElapsedTime(float *milliseconds, void *start, void *end);
 GPUSIM_API int cuModuleLoadData(void **module, const void *image);
 GPUSIM_API int cuModuleUnload(void *module);
 GPUSIM_API int cuModuleGetFunction(void **function, void *module, const char *name);
-GPUSIM_API int cuLibraryLoadData(void **library, const void *image, void *jit_options,
-        void **jit_values, unsigned jit_count, void *library_options,
-        void **library_values, unsigned library_count);
-GPUSIM_API int cuLibraryUnload(void *library);
-GPUSIM_API int cuLibraryGetKernel(void **kernel, void *library, const char *name);
-GPUSIM_API int cuKernelGetFunction(void **function, void *kernel);
 GPUSIM_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(
         int *blocks, void *function, int threads, size_t shared_bytes);
 GPUSIM_API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,

@@ -1,5 +1,5 @@
 /*
- * Modules, libraries and kernel launches. The image does not matter: a kernel is found by
+ * Modules and kernel launches. The image does not matter: a kernel is found by
  * its name among those compiled for the host.
  */
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum {
     PARAMETER_BYTES_MAX = 32764
 };
 
-/* A module of one context, or a library (context NULL). */
+/* A module of one context. */
 struct module {
     struct module *next;
     void *handle;
@@ -21,7 +21,7 @@ struct module {
     struct function *functions;
 };
 
-/* What CUfunction and CUkernel stand for. */
+/* What a CUfunction stands for. */
 struct function {
     struct function *next; /* of the module */
     void *handle;
@@ -149,33 +149,6 @@ static int function_get(void **handle, struct module *module, const char *name)
     return CUDA_SUCCESS;
 }
 
-static int function_call(
-        const char *call, unsigned needs, void **handle, void *module, const char *name)
-{
-    int result = sim_enter(call, needs | NEEDS_NO_CAPTURE);
-    struct module *found = handle_find(HANDLE_MODULE, module);
-
-    if (result == CUDA_SUCCESS && found == NULL) {
-        result = CUDA_INVALID_HANDLE;
-    }
-    return sim_leave(
-            result == CUDA_SUCCESS ? function_get(handle, found, name) : result);
-}
-
-static int unload_call(const char *call, void *module)
-{
-    int result = sim_enter(call, NEEDS_INIT);
-    struct module *found = handle_find(HANDLE_MODULE, module);
-
-    if (result == CUDA_SUCCESS && found == NULL) {
-        result = CUDA_INVALID_HANDLE;
-    }
-    if (result == CUDA_SUCCESS) {
-        module_end(found);
-    }
-    return sim_leave(result);
-}
-
 int cuModuleLoadData(void **module, const void *image)
 {
     int result = sim_enter("cuModuleLoadData", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
@@ -189,54 +162,28 @@ int cuModuleLoadData(void **module, const void *image)
 
 int cuModuleUnload(void *module)
 {
-    return unload_call("cuModuleUnload", module);
+    int result = sim_enter("cuModuleUnload", NEEDS_CONTEXT);
+    struct module *found = handle_find(HANDLE_MODULE, module);
+
+    if (result == CUDA_SUCCESS && found == NULL) {
+        result = CUDA_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS) {
+        module_end(found);
+    }
+    return sim_leave(result);
 }
 
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-    return function_call("cuModuleGetFunction", NEEDS_CONTEXT, function, module, name);
-}
+    int result = sim_enter("cuModuleGetFunction", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+    struct module *found = handle_find(HANDLE_MODULE, module);
 
-int cuLibraryLoadData(void **library, const void *image, void *jit_options,
-        void **jit_values, unsigned jit_count, void *library_options,
-        void **library_values, unsigned library_count)
-{
-    int result = sim_enter("cuLibraryLoadData", NEEDS_INIT | NEEDS_NO_CAPTURE);
-
-    (void)image;
-    (void)jit_options;
-    (void)jit_values;
-    (void)jit_count;
-    (void)library_options;
-    (void)library_values;
-    (void)library_count;
-    if (result == CUDA_SUCCESS) {
-        module_new(library, NULL);
-    }
-    return sim_leave(result);
-}
-
-int cuLibraryUnload(void *library)
-{
-    return unload_call("cuLibraryUnload", library);
-}
-
-int cuLibraryGetKernel(void **kernel, void *library, const char *name)
-{
-    return function_call("cuLibraryGetKernel", NEEDS_INIT, kernel, library, name);
-}
-
-int cuKernelGetFunction(void **function, void *kernel)
-{
-    int result = sim_enter("cuKernelGetFunction", NEEDS_CONTEXT);
-
-    if (result == CUDA_SUCCESS && handle_find(HANDLE_KERNEL, kernel) == NULL) {
+    if (result == CUDA_SUCCESS && found == NULL) {
         result = CUDA_INVALID_HANDLE;
     }
-    if (result == CUDA_SUCCESS) {
-        *function = kernel;
-    }
-    return sim_leave(result);
+    return sim_leave(
+            result == CUDA_SUCCESS ? function_get(function, found, name) : result);
 }
 
 /* ---- functions ---- */
@@ -296,8 +243,7 @@ static int launch_submit(const struct function *function, struct stream *stream,
             kernel->parameter_bytes > PARAMETER_BYTES_MAX) {
         return CUDA_INVALID_VALUE;
     }
-    if (function->module->context != NULL &&
-            function->module->context != stream->context) {
+    if (function->module->context != stream->context) {
         return CUDA_INVALID_HANDLE;
     }
     launch = malloc(sizeof *launch + kernel->parameter_bytes);

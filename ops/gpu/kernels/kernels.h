@@ -144,8 +144,8 @@ bool kernel_is_optional(int kernel);
 /**
  * The fatbin with all kernels that this build contains.
  * @param[out] bytes  its size; 0 without one
- * @return its bytes, for cuLibraryLoadData or cuModuleLoadData, there as long as the
- *         library; NULL: the build had no nvcc
+ * @return its bytes, for cuModuleLoadData, there as long as the library; NULL: the build
+ *         had no nvcc
  */
 const void *kernel_image(size_t *bytes);
 
