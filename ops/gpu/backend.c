@@ -28,19 +28,12 @@
 #include "ops/gpu/script.h"
 #include "ops/gpu/types.h"
 
-enum gpu_phase {
-    GPU_WAITING, /* for those started before it                                */
-    GPU_CALLED, /* see gpu_task.calls                                         */
-    GPU_OVER /* it has its status                                          */
-};
-
 /** A batch between start() and its end. */
 struct gpu_task {
     const struct op_batch *batch; /* borrowed */
-    struct gpu_task *next; /* in the queue: started after it                  */
+    uint64_t number; /* batches that were started before it                  */
     struct gpu_form form; /* of the batch */
-    enum gpu_phase phase; /* see there */
-    tutti_status status; /* OVER: how it ended */
+    bool is_called; /* its commands are on streams, but for NCCL's and those behind  */
     bool calls; /* CALLED: NCCL may still be issuing                       */
     struct communicator *communicator; /* CALLED: of the set; borrowed           */
     struct gpu_slab *slab; /* CALLED: owned, or the graph's; NULL: none needed */
@@ -51,10 +44,9 @@ struct gpu_task {
 struct gpu_backend {
     struct gpu *gpu; /* borrowed */
     struct op_device_counts *counts; /* borrowed; NULL: nobody reads them */
-    struct gpu_task *first, **last; /* started and not over, in order; borrowed     */
-    struct script script; /* of the first one */
+    uint64_t started, ended; /* batches                                           */
+    struct script script; /* of the first one that has not ended              */
     struct packing packing; /* launches */
-    struct communicators communicators; /* one for each set */
     struct flight flight; /* what was issued */
     struct gpu_slab *spoilt; /* owned: of batches that failed; back at the end   */
     bool has_met; /* the meeting in work made its communicator          */
@@ -89,8 +81,6 @@ static tutti_status gpu_backend_open(const struct op_env *env, void **state)
     }
     made->gpu = gpu;
     made->counts = env->counts;
-    made->last = &made->first;
-    made->communicators = gpu_connected_take(gpu);
     packing_init(&made->packing, gpu, env->counts);
     *state = made;
     return TUTTI_OK;
@@ -126,11 +116,11 @@ static void gpu_backend_close(void *state)
 {
     struct gpu_backend *gb = state;
     const bool entered = gpu_enter(gb->gpu) == TUTTI_OK;
-    const bool in_peace = entered && !gb->failed && gb->first == NULL &&
+    const bool in_peace = entered && !gb->failed && gb->started == gb->ended &&
             flight_sweep(&gb->flight, gb->gpu) == TUTTI_OK && gb->flight.count == 0 &&
             !has_graphs(gb);
 
-    communicators_close(&gb->communicators, in_peace);
+    communicators_end(gb->gpu, in_peace);
     for (int i = 0; i < GPU_COPY; i++) {
         gpu_event_release(gb->gpu, gb->ends[i]);
     }
@@ -167,14 +157,13 @@ static tutti_status gpu_start(void *state, void *task, const struct op_batch *ba
     struct gpu_backend *gb = state;
     struct gpu_task *added = task;
 
-    *added = (struct gpu_task){ .batch = batch };
+    *added = (struct gpu_task){ .batch = batch, .number = gb->started };
     if (!form_of(gb, batch, &added->form)) {
         return error_set(TUTTI_ERR_INTERNAL, "the GPU backend does not take a %s of %s",
                 tutti_collective_name(batch->collective),
                 tutti_dtype_name(batch->dtype));
     }
-    *gb->last = added;
-    gb->last = &added->next;
+    gb->started++;
     return TUTTI_OK;
 }
 
@@ -188,7 +177,7 @@ static cu_stream stream_of(const struct gpu_backend *gb, const struct gpu_task *
 
 static void *address(const struct gpu_task *task, struct script_place place)
 {
-    const uint64_t base = place.in_slab ? task->slab->memory : 0;
+    const uint64_t base = place.in_slab ? task->slab->stretch.base : 0;
 
     return (void *)(uintptr_t)(base + place.at); // NOLINT(performance-no-int-to-ptr)
 }
@@ -256,8 +245,7 @@ static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task
     nccl_result ended;
 
     if (result != NCCL_SUCCESS) {
-        return communicator_check(
-                &gb->communicators, task->communicator, result, issuing);
+        return communicator_check(gb->gpu, task->communicator, result, issuing);
     }
     for (size_t i = 0; i < gb->script.call_count; i++) {
         const struct script_call *call = &gb->script.calls[i];
@@ -270,7 +258,7 @@ static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task
     if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
         result = ended;
     }
-    return communicator_check(&gb->communicators, task->communicator, result, issuing);
+    return communicator_check(gb->gpu, task->communicator, result, issuing);
 }
 
 /* ---------------------------------------------------------------------- issuing */
@@ -339,7 +327,7 @@ static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
     const struct packing_work work = { .pieces = &gb->script.gathers,
         .form = &task->form,
         .direction = PACK_GATHER,
-        .slab = task->slab != NULL ? task->slab->memory : 0,
+        .slab = task->slab != NULL ? task->slab->stretch.base : 0,
         .stream = stream_of(gb, task, GPU_PACK) };
     tutti_status status = packing_run(&gb->packing, &work);
 
@@ -351,7 +339,7 @@ static tutti_status find_communicator(
 {
     const uint32_t set = task->batch->set->id;
 
-    task->communicator = communicators_find(&gb->communicators, set);
+    task->communicator = communicators_find(gb->gpu, set);
     return task->communicator != NULL
             ? TUTTI_OK
             : error_set(TUTTI_ERR_INTERNAL,
@@ -388,13 +376,14 @@ static tutti_status take_slab(
     if (task->slab == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    if (registers(gb, task) && !task->slab->of_nccl) {
+    if (registers(gb, task) && !task->slab->stretch.of_nccl) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "rank %d: ncclMemAlloc() has no memory for a buffer of %zu bytes on "
                 "GPU "
                 "%d (%s), and all ranks must register theirs; gpu_register=false does "
                 "without",
-                gb->gpu->rank, task->slab->bytes, gb->gpu->ordinal, gb->gpu->pci);
+                gb->gpu->rank, task->slab->stretch.bytes, gb->gpu->ordinal,
+                gb->gpu->pci);
     }
     return TUTTI_OK;
 }
@@ -409,16 +398,11 @@ static bool is_forgotten(const struct gpu_backend *gb, const struct gpu_task *ta
 static tutti_status register_place(const struct gpu_backend *gb,
         const struct gpu_task *task, struct script_place place)
 {
-    struct gpu_stretch stretch;
+    struct gpu_stretch *stretch = place.in_slab ? &task->slab->stretch
+                                                : gpu_memory_stretch(gb->gpu, place.at);
 
-    if (place.in_slab) {
-        return communicator_register(&gb->communicators, task->communicator,
-                task->slab->memory, task->slab->bytes);
-    }
-    return gpu_memory_stretch(gb->gpu, place.at, &stretch)
-            ? communicator_register(&gb->communicators, task->communicator,
-                      stretch.base, stretch.bytes)
-            : TUTTI_OK;
+    return stretch != NULL ? communicator_register(gb->gpu, task->communicator, stretch)
+                           : TUTTI_OK;
 }
 
 /* What the calls use, unless it is registered, in an order that is the same on all ranks. */
@@ -482,7 +466,7 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
     if (status == TUTTI_OK) {
         status = copy_own(gb, task);
     }
-    task->phase = GPU_CALLED;
+    task->is_called = true;
     return status == TUTTI_OK ? call(gb, task) : status;
 }
 
@@ -507,7 +491,7 @@ static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
     const struct packing_work work = { .pieces = &gb->script.scatters,
         .form = &task->form,
         .direction = PACK_SCATTER,
-        .slab = task->slab != NULL ? task->slab->memory : 0,
+        .slab = task->slab != NULL ? task->slab->stretch.base : 0,
         .stream = stream_of(gb, task, GPU_UNPACK) };
     struct device_event *event = NULL;
     tutti_status status = TUTTI_OK;
@@ -545,8 +529,7 @@ static tutti_status poll_calls(
     const struct gpu *gpu = gb->gpu;
     const double limit_s = gpu->config->gpu_timeout_s;
     const double age_s = (double)(clock_ns() - task->since_ns) * 1e-9;
-    const tutti_status status =
-            communicator_poll(&gb->communicators, task->communicator, issuing);
+    const tutti_status status = communicator_poll(gb->gpu, task->communicator, issuing);
 
     if (status != TUTTI_AGAIN || limit_s <= 0 || age_s < limit_s) {
         return status;
@@ -579,7 +562,7 @@ static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *mo
 {
     tutti_status status = TUTTI_OK;
 
-    if (task->phase == GPU_WAITING) {
+    if (!task->is_called) {
         status = flight_sweep(&gb->flight, gb->gpu);
         if (status == TUTTI_OK) {
             status = issue(gb, task);
@@ -592,43 +575,6 @@ static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *mo
     return status == TUTTI_OK ? finish(gb, task) : status;
 }
 
-static void take_out(struct gpu_backend *gb, const struct gpu_task *task)
-{
-    struct gpu_task **at = &gb->first;
-
-    while (*at != NULL && *at != task) {
-        at = &(*at)->next;
-    }
-    if (*at != NULL) {
-        *at = task->next;
-    }
-    if (gb->last == &task->next) {
-        gb->last = at;
-    }
-}
-
-/* As far as it goes now, in order. */
-static void advance(struct gpu_backend *gb, bool *moved)
-{
-    while (gb->first != NULL && !gb->failed) {
-        struct gpu_task *task = gb->first;
-        tutti_status status = gpu_enter(gb->gpu);
-
-        if (status == TUTTI_OK) {
-            status = move(gb, task, moved);
-            gpu_leave(gb->gpu);
-        }
-        if (status == TUTTI_AGAIN) {
-            return;
-        }
-        task->status = status;
-        task->phase = GPU_OVER;
-        take_out(gb, task);
-        gb->failed = status != TUTTI_OK;
-        *moved = true;
-    }
-}
-
 static void spoil(struct gpu_backend *gb, struct gpu_task *task)
 {
     if (task->graph == NULL && task->slab != NULL) {
@@ -638,21 +584,31 @@ static void spoil(struct gpu_backend *gb, struct gpu_task *task)
     task->slab = NULL;
 }
 
+/* In order: one after the other. */
 static tutti_status gpu_step(void *state, void *task, bool *moved)
 {
     struct gpu_backend *gb = state;
     struct gpu_task *own = task;
+    tutti_status status;
 
-    if (own->phase != GPU_OVER) {
-        advance(gb, moved);
-    }
-    if (own->phase != GPU_OVER) {
+    if (gb->failed || own->number != gb->ended) {
         return TUTTI_AGAIN;
     }
-    if (own->status != TUTTI_OK) {
+    status = gpu_enter(gb->gpu);
+    if (status == TUTTI_OK) {
+        status = move(gb, own, moved);
+        gpu_leave(gb->gpu);
+    }
+    if (status == TUTTI_AGAIN) {
+        return status;
+    }
+    gb->ended++;
+    *moved = true;
+    if (status != TUTTI_OK) {
+        gb->failed = true;
         spoil(gb, own);
     }
-    return own->status;
+    return status;
 }
 
 /* ---------------------------------------------------------------------- failure */
@@ -684,7 +640,7 @@ static bool gpu_quit(void *state)
     struct gpu_backend *gb = state;
 
     gb->failed = true;
-    if (!communicators_abort(&gb->communicators)) {
+    if (!communicators_abort(gb->gpu)) {
         return false;
     }
     if (gb->halted_ns == 0) {
@@ -704,20 +660,18 @@ static bool gpu_quit(void *state)
 static bool gpu_cancel(void *state, void *task)
 {
     struct gpu_backend *gb = state;
-    struct gpu_task *own = task;
 
     if (!gpu_quit(gb)) {
         return false;
     }
-    take_out(gb, own);
-    spoil(gb, own);
+    spoil(gb, task);
     return true;
 }
 
 static tutti_status gpu_watch(void *state)
 {
     struct gpu_backend *gb = state;
-    tutti_status status = communicators_watch(&gb->communicators);
+    tutti_status status = communicators_watch(gb->gpu);
 
     if (status == TUTTI_OK && gb->flight.count > 0) {
         status = flight_sweep(&gb->flight, gb->gpu);
@@ -730,13 +684,8 @@ static tutti_status gpu_watch(void *state)
 static tutti_status gpu_token(void *state, uint8_t token[OP_TOKEN_BYTES])
 {
     const struct gpu_backend *gb = state;
-    tutti_status status = gpu_enter(gb->gpu);
 
-    if (status == TUTTI_OK) {
-        status = communicators_token(&gb->communicators, token);
-        gpu_leave(gb->gpu);
-    }
-    return status;
+    return gpu_connect_token(gb->gpu, token);
 }
 
 /* NCCL takes and gives back memory meanwhile, which may wait for kernels. */
@@ -750,12 +699,11 @@ static tutti_status meet_alone(struct gpu_backend *gb, const struct op_set *set,
         return status == TUTTI_OK ? TUTTI_AGAIN : status;
     }
     if (status == TUTTI_OK && !gb->has_met) {
-        status = communicators_meet(&gb->communicators, set, token, 1, everyone);
+        status = communicators_meet(gb->gpu, set, token, 1, everyone);
         gb->has_met = status == TUTTI_OK;
     }
     /* To end one waits for the other ranks of it: only now, when they have come. */
-    if (status == TUTTI_OK && everyone &&
-            !communicators_tidy(&gb->communicators, set->id)) {
+    if (status == TUTTI_OK && everyone && !communicators_tidy(gb->gpu, set->id)) {
         return TUTTI_AGAIN;
     }
     if (status == TUTTI_OK) {
@@ -783,7 +731,7 @@ static void gpu_part(void *state, const struct op_set *set, uint32_t next)
 {
     struct gpu_backend *gb = state;
 
-    communicators_part(&gb->communicators, set->id, next);
+    communicators_part(gb->gpu, set->id, next);
 }
 
 const struct op_backend op_gpu = {

@@ -125,14 +125,15 @@ static tutti_status open_device(struct gpu *gpu)
     return status;
 }
 
-static void open_nccl(struct gpu *gpu)
+static tutti_status open_nccl(struct gpu *gpu)
 {
     if (nccl_load(gpu->config->nccl_library, &gpu->nccl_table) == TUTTI_OK) {
         gpu->nccl = &gpu->nccl_table;
-        return;
+        return communicators_open(gpu);
     }
     (void)snprintf(
             gpu->nccl_absence, sizeof gpu->nccl_absence, "%s", tutti_last_error());
+    return TUTTI_OK;
 }
 
 static struct gpu *gpu_new(
@@ -192,7 +193,9 @@ static void close_device(struct gpu *gpu)
 {
     gpu->is_gone = !gpu_enter_to_close(gpu);
     if (!gpu->is_gone) {
-        gpu_disconnect(gpu);
+        if (gpu->communicators != NULL) {
+            communicators_end(gpu, false); /* those that no backend had */
+        }
         wait_for_streams(gpu);
     }
     gpu_graphs_close(gpu);
@@ -221,6 +224,7 @@ void gpu_close(struct gpu *gpu)
     if (gpu->context != NULL) {
         close_device(gpu);
     }
+    communicators_release(gpu->communicators);
     config_fini(&gpu->values);
     mem_free(gpu);
 }
@@ -250,7 +254,9 @@ tutti_status gpu_open(const struct config *config, const struct log *log,
     }
     status = find_device(gpu, seat);
     if (status == TUTTI_OK && gpu->ordinal >= 0) {
-        open_nccl(gpu);
+        status = open_nccl(gpu);
+    }
+    if (status == TUTTI_OK && gpu->ordinal >= 0) {
         status = open_device(gpu);
     }
     if (status != TUTTI_OK || gpu->ordinal < 0) {

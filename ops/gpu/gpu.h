@@ -64,6 +64,7 @@ struct gpu {
     struct gpu_events *events; /* owned */
     struct gpu_memory *memory; /* owned */
     struct gpu_graph *graphs; /* owned; of the backend's thread                */
+    struct communicators *communicators; /* a reference; where there is NCCL     */
     _Atomic int lost; /* the first cu_result that says that the device is lost; 0 */
     _Atomic(const char *) lost_doing; /* what could not be done then; NULL: soon  */
 
@@ -74,8 +75,6 @@ struct gpu {
     unsigned long long context_id; /* tells the context from a later one; 0: unknown */
     cu_module module; /* of the kernels                                       */
     char nccl_absence[192]; /* why there is no NCCL                         */
-    struct communicators
-            *connected; /* owned; made at the start, for the backend; or NULL */
     bool is_gone; /* closing: the context is no more, nor its handles      */
 };
 
@@ -198,11 +197,23 @@ void gpu_graphs_close(struct gpu *gpu);
 
 /* ---------------------------------------------------------- memory (memory.c) */
 
-/** A piece of device memory for packing, used by one batch after the other. */
-struct gpu_slab {
-    cu_pointer memory; /* 256-byte aligned                                     */
-    size_t bytes; /* at least what was asked for                            */
+/** Device memory as it is had, which stays until gpu_close(). */
+struct gpu_stretch {
+    cu_pointer base; /* 256-byte aligned                                       */
+    size_t bytes;
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+    size_t number; /* of those of tutti_alloc(TUTTI_DEVICE) before it        */
+
+    /* of the backend's thread */
+    bool is_registered; /* with the world's communicator                     */
+    void *registration; /* REGISTERED: NCCL's handle                         */
+    struct gpu_stretch *next_registered;
+};
+
+/** A stretch for packing, used by one batch after the other. */
+struct gpu_slab {
+    struct gpu_stretch
+            stretch; /* with at least as many bytes as were asked for       */
     bool in_turn; /* of gpu_slab_take_turn()                               */
     struct device_event *last_use; /* NULL: none that is not over; has a reference  */
     struct gpu_slab *next; /* among the spare ones, or all                          */
@@ -216,10 +227,9 @@ struct gpu_slab {
 /**
  * A slab that nothing in flight uses, or whose last use ends before what is put on `stream`
  * from now on (it follows the event). NULL: no memory; error set.
+ * @param stream  NULL: nothing has to wait for it
  */
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
-/** The same, and nothing has to wait for it. */
-struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes);
 /**
  * The same of slabs of their own, which are used in turn: which one it is follows from the sizes
  * asked for before, not from what has passed by now, so ranks that ask alike get like ones.
@@ -232,17 +242,9 @@ bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
 /** True when these bytes are what tutti_alloc() added to round a size up. */
 bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes);
 
-/** A stretch of device memory that pieces of tutti_alloc(TUTTI_DEVICE) are cut from, for
- *  registration; it stays until gpu_close(). */
-struct gpu_stretch {
-    cu_pointer base;
-    size_t bytes;
-    bool of_nccl; /* from ncclMemAlloc(): can be registered                */
-    size_t number; /* of those before it                                    */
-};
-/** The stretch at an address; false: there is none that can be registered. */
-bool gpu_memory_stretch(
-        struct gpu *gpu, cu_pointer address, struct gpu_stretch *stretch);
+/** That which pieces of tutti_alloc(TUTTI_DEVICE) are cut from at an address. NULL: there is
+ *  none that can be registered. */
+struct gpu_stretch *gpu_memory_stretch(struct gpu *gpu, cu_pointer address);
 /** See device.spot(); NULL: not used. */
 uint64_t gpu_memory_spot(struct gpu *gpu, const void *input, const void *output);
 /**

@@ -66,8 +66,8 @@ static cu_result find_all(struct gpu *gpu)
     for (int i = 0; i < KERNEL_COUNT; i++) {
         cu_function function = NULL;
         int blocks = 0;
-        cu_result result = gpu->cuda->module_get_function(
-                &function, gpu->module, kernel_name(i));
+        cu_result result =
+                gpu->cuda->module_get_function(&function, gpu->module, kernel_name(i));
 
         if (result == CU_ERROR_NOT_FOUND && kernel_is_optional(i)) {
             continue;

@@ -42,31 +42,29 @@ static enum ours look_at_own(struct gpu *gpu, cu_pointer address, size_t bytes)
     return ours;
 }
 
-bool gpu_memory_stretch(
-        struct gpu *gpu, cu_pointer address, struct gpu_stretch *stretch)
+struct gpu_stretch *gpu_memory_stretch(struct gpu *gpu, cu_pointer address)
 {
-    const struct stretch *found;
+    struct stretch *found;
 
     (void)pthread_mutex_lock(&gpu->memory->lock);
     found = memory_find_locked(gpu->memory, address);
-    if (found != NULL) {
-        *stretch = found->facts;
-    }
     (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return found != NULL && stretch->of_nccl;
+    return found != NULL && found->facts.of_nccl ? &found->facts : NULL;
 }
 
 /* Adds where an address lies, of a stretch that can be registered; *has is set if it does. */
 static uint64_t add_spot(struct gpu *gpu, const void *memory, uint64_t spot, bool *has)
 {
-    struct gpu_stretch stretch = { .base = 0 };
-    const bool is_there =
-            memory != NULL && gpu_memory_stretch(gpu, memory_pointer(memory), &stretch);
+    const struct gpu_stretch *stretch =
+            memory == NULL ? NULL : gpu_memory_stretch(gpu, memory_pointer(memory));
 
-    *has = *has || is_there;
-    spot = hash_u64(spot, is_there ? stretch.number + 1 : 0);
-    spot = hash_u64(spot, stretch.bytes);
-    return hash_u64(spot, is_there ? memory_pointer(memory) - stretch.base : 0);
+    if (stretch == NULL) {
+        return hash_u64(spot, 0);
+    }
+    *has = true;
+    spot = hash_u64(spot, stretch->number + 1);
+    spot = hash_u64(spot, stretch->bytes);
+    return hash_u64(spot, memory_pointer(memory) - stretch->base);
 }
 
 uint64_t gpu_memory_spot(struct gpu *gpu, const void *input, const void *output)

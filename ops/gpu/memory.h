@@ -1,6 +1,6 @@
 /*
- * What the files about the memory of a GPU share: memory.c (tutti_alloc),
- * memory_source.c, slabs.c, pinned.c and look.c.
+ * What the files about the memory of a GPU share: memory.c (tutti_alloc), slabs.c, pinned.c
+ * and look.c.
  *
  * Nothing is given back to the driver before the GPU is closed: cuMemFree() waits for all
  * that is on the device, and a collective there may wait for a rank that waits for this one.

@@ -320,16 +320,16 @@ GPU_TEST(test_memory_of_others_is_refused)
 GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 {
     struct gpu_slab *small = gpu_slab_take(f->gpu, 1, f->gpu->streams[GPU_PACK]);
-    const size_t more = small->bytes + 1;
+    const size_t more = small->stretch.bytes + 1;
     struct gpu_slab *large;
 
     gpu_slab_give(f->gpu, small, NULL);
     large = gpu_slab_take(f->gpu, more, f->gpu->streams[GPU_PACK]);
     assert_ptr_not_equal(large, small);
-    assert_true(large->bytes >= more);
+    assert_true(large->stretch.bytes >= more);
     gpu_slab_give(f->gpu, large, NULL);
     gpusim_limit_memory(1, 0);
-    assert_null(gpu_slab_take(f->gpu, large->bytes + 1, f->gpu->streams[GPU_PACK]));
+    assert_null(gpu_slab_take(f->gpu, large->stretch.bytes + 1, f->gpu->streams[GPU_PACK]));
     assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
     gpusim_fail_nothing();
 }

@@ -273,28 +273,6 @@ nccl_result ncclCommFinalize(nccl_comm comm)
     return result;
 }
 
-nccl_result ncclCommRevoke(nccl_comm comm, int flags)
-{
-    nccl_result result = api_begin("ncclCommRevoke", api_rank(comm));
-
-    if (result == NCCL_SUCCESS) {
-        result = comm_enter_any(comm, "ncclCommRevoke");
-    }
-    if (result != NCCL_SUCCESS) {
-        return api_failed(result);
-    }
-    if (flags != NCCL_REVOKE_PLAIN) {
-        result = NCCL_INVALID_ARGUMENT;
-    } else {
-        comm_quit(comm, COMM_QUIT_KERNELS);
-        (void)pthread_mutex_lock(&comm->lock);
-        comm->life = COMM_REVOKED;
-        (void)pthread_mutex_unlock(&comm->lock);
-    }
-    comm_leave_any(comm);
-    return result;
-}
-
 /* Polls left undone make a destruction a mistake. */
 static bool is_in_progress(nccl_comm comm)
 {

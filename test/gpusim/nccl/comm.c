@@ -118,7 +118,7 @@ static const char *unready(nccl_comm comm)
         return "use before ncclCommGetAsyncError has said that the call before is done";
     }
     if (comm->life != COMM_LIVE) {
-        return "use after ncclCommFinalize, ncclCommRevoke or the end";
+        return "use after ncclCommFinalize or the end";
     }
     if (comm->workers != 0) {
         return "use by two threads at once";
@@ -139,7 +139,7 @@ nccl_result comm_enter(nccl_comm comm, const char *function)
     if (wrong == NULL) {
         comm->workers++;
     }
-    result = comm->life == COMM_REVOKED ? NCCL_INVALID_USAGE : NCCL_INVALID_ARGUMENT;
+    result = NCCL_INVALID_ARGUMENT;
     (void)pthread_mutex_unlock(&comm->lock);
     if (wrong != NULL) {
         comm_leave_any(comm);

@@ -21,14 +21,12 @@ enum comm_life {
     COMM_ARRIVING, /* its ranks are looking for each other     */
     COMM_LIVE,
     COMM_FINALIZED, /* only Destroy and Abort                   */
-    COMM_REVOKED, /* only Destroy, Abort                     */
     COMM_DEAD /* the handle must not be used              */
 };
 
 /* What kernels and calls that wait have to leave for. */
 enum comm_quit {
     COMM_STAY,
-    COMM_QUIT_KERNELS, /* revoked: kernels leave */
     COMM_QUIT_ALL /* aborted: calls, too    */
 };
 
