@@ -78,6 +78,8 @@ TUTTI_MUST_USE tutti_status driver_load(
 /** A UUID such as "GPU-8d2c2d3a-..." with the terminating zero. */
 #define GPU_UUID_MAX 41
 
+/** How many devices there are. TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status driver_count(const struct cuda_driver *driver, int *count);
 /** The PCI id of a device in lower case, its domain with four digits. */
 cu_result driver_read_pci(
         const struct cuda_driver *driver, cu_device device, char pci[GPU_PCI_MAX]);

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "ops/gpu/choice.h"
 #include "ops/gpu/communicator.h"
-#include "ops/gpu/image.h"
+#include "ops/gpu/find.h"
 
 /* A batch that was just packed is still in so much of the second-level cache when it is sent:
  * beside it are the tensors, and the kernels of the application. */
@@ -35,28 +35,19 @@ static void note_context_id(struct gpu *gpu)
     }
 }
 
-/* Facts about the device; the context is current. */
 static tutti_status read_facts(struct gpu *gpu)
 {
-    static const char doing[] = "read its properties";
-    const struct cuda_driver *cuda = gpu->cuda;
-    int l2_bytes = 0;
-    tutti_status status = gpu_check(gpu,
-            cuda->device_get_attribute(&gpu->sm_count, CU_DEVICE_SM_COUNT, gpu->device),
-            doing);
+    struct gpu_device_facts facts;
+    const tutti_status status = gpu_device_read(gpu->cuda, gpu->ordinal, &facts);
 
     if (status == TUTTI_OK) {
-        status = gpu_check(gpu,
-                cuda->device_get_attribute(&l2_bytes, CU_DEVICE_L2_BYTES, gpu->device),
-                doing);
+        gpu->device = facts.device;
+        memcpy(gpu->name, facts.name, sizeof gpu->name);
+        memcpy(gpu->pci, facts.pci, sizeof gpu->pci);
+        gpu->sm_count = facts.sm_count;
+        gpu->l2_bytes = facts.l2_bytes;
+        gpu->slab_bytes = gpu_fusion_bytes(gpu);
     }
-    if (status == TUTTI_OK) {
-        status = gpu_check(gpu,
-                cuda->device_get_name(gpu->name, (int)sizeof gpu->name, gpu->device),
-                doing);
-    }
-    gpu->l2_bytes = l2_bytes > 0 ? (size_t)l2_bytes : 0;
-    gpu->slab_bytes = gpu_fusion_bytes(gpu);
     return status;
 }
 
@@ -83,11 +74,8 @@ static tutti_status make_streams(struct gpu *gpu)
 
 static tutti_status furnish(struct gpu *gpu)
 {
-    tutti_status status = read_facts(gpu);
+    tutti_status status = make_streams(gpu);
 
-    if (status == TUTTI_OK) {
-        status = make_streams(gpu);
-    }
     if (status == TUTTI_OK) {
         status = image_load(gpu);
     }
@@ -100,13 +88,8 @@ static tutti_status furnish(struct gpu *gpu)
 static tutti_status open_device(struct gpu *gpu)
 {
     const struct cuda_driver *cuda = gpu->cuda;
-    tutti_status status = gpu_check(
-            gpu, cuda->device_get(&gpu->device, gpu->ordinal), "find the device");
+    tutti_status status = read_facts(gpu);
 
-    if (status == TUTTI_OK) {
-        status = gpu_check(gpu, driver_read_pci(cuda, gpu->device, gpu->pci),
-                "read the PCI id of the device");
-    }
     if (status == TUTTI_OK) {
         status = gpu_check(gpu,
                 cuda->device_primary_ctx_retain(&gpu->context, gpu->device),

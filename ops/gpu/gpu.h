@@ -52,7 +52,7 @@ struct gpu {
     int ordinal; /* of the device                                        */
     cu_device device;
     char pci[GPU_PCI_MAX]; /* its PCI id                          */
-    char name[64]; /* "NVIDIA H100 80GB HBM3"                              */
+    char name[80]; /* "NVIDIA H100 80GB HBM3"                              */
     cu_context context; /* the device's primary one                        */
     cu_stream streams[GPU_STREAMS]; /* of high priority, non-blocking          */
     int sm_count; /* multiprocessors                                      */
@@ -97,6 +97,13 @@ void gpu_close(struct gpu *gpu);
 struct device gpu_device(struct gpu *gpu);
 /** The largest batch that is worth packing: gpu_fusion_bytes, or from the cache. */
 size_t gpu_fusion_bytes(const struct gpu *gpu);
+/**
+ * Loads the kernels that are built in, or those of the file gpu_kernels, and finds their
+ * functions: a launch loads nothing any more. The context is current. Without any, or with an
+ * image that is not for this device, the GPU has none, and a line in the log says so.
+ * @return TUTTI_OK; TUTTI_ERR_CONFIG (the file cannot be read), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status image_load(struct gpu *gpu);
 /** From now on it counts as having no kernels, since other ranks have none. */
 void gpu_kernels_drop(struct gpu *gpu);
 
@@ -237,8 +244,6 @@ struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
 struct gpu_slab *gpu_slab_take_turn(struct gpu *gpu, size_t bytes, cu_stream stream);
 /** Gives it back; it is in use until the event has passed (a reference is added). */
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event);
-/** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
-bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
 /** True when these bytes are what tutti_alloc() added to round a size up. */
 bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes);
 

@@ -1,13 +1,12 @@
 /*
  * The kernels of a GPU.
  */
-#include "ops/gpu/image.h"
-
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "ops/gpu/gpu.h"
 
 /* Largest file of kernels: a wrong path is not to eat the memory. */
 #define IMAGE_MAX ((size_t)256 << 20)

@@ -70,42 +70,32 @@ struct stretch *memory_find_locked(const struct gpu_memory *memory, cu_pointer a
     return NULL;
 }
 
-bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes)
+bool memory_rest(struct gpu *gpu, cu_pointer address, struct piece *rest)
 {
-    const cu_pointer address = memory_pointer(memory);
     const struct stretch *stretch;
-    bool has = false;
 
     (void)pthread_mutex_lock(&gpu->memory->lock);
     stretch = memory_find_locked(gpu->memory, address);
     if (stretch != NULL) {
         const size_t offset = address - stretch->facts.base;
         const struct piece *piece = pieces_at(&stretch->pieces, offset);
+        const size_t before = offset - piece->offset;
 
-        has = piece->state == PIECE_USED &&
-                bytes <= piece->bytes - (offset - piece->offset);
+        *rest = (struct piece){ .offset = offset,
+            .bytes = piece->bytes - before,
+            .asked = piece->asked - size_min(before, piece->asked),
+            .state = piece->state };
     }
     (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return has;
+    return stretch != NULL;
 }
 
 bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes)
 {
-    const struct stretch *stretch;
-    bool is_padding = false;
+    struct piece rest;
 
-    (void)pthread_mutex_lock(&gpu->memory->lock);
-    stretch = memory_find_locked(gpu->memory, address);
-    if (stretch != NULL) {
-        const size_t offset = address - stretch->facts.base;
-        const struct piece *piece = pieces_at(&stretch->pieces, offset);
-
-        is_padding = piece->state == PIECE_USED &&
-                offset - piece->offset >= piece->asked &&
-                bytes <= piece->bytes - (offset - piece->offset);
-    }
-    (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return is_padding;
+    return memory_rest(gpu, address, &rest) && rest.state == PIECE_USED &&
+            rest.asked == 0 && bytes <= rest.bytes;
 }
 
 /* At the end of the list. */

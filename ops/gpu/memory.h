@@ -71,6 +71,8 @@ void memory_drop(const struct gpu *gpu, const struct gpu_stretch *stretch);
 
 /** The stretch with an address, or NULL; the lock is held. */
 struct stretch *memory_find_locked(const struct gpu_memory *memory, cu_pointer address);
+/** What is behind an address of the piece that it is in. False: it is none of ours. */
+bool memory_rest(struct gpu *gpu, cu_pointer address, struct piece *rest);
 
 void slabs_close(struct gpu *gpu);
 void pinned_close(struct gpu *gpu);

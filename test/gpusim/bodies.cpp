@@ -6,7 +6,7 @@
 
 #include "ops/gpu/kernels/integer.cuh"
 #include "ops/gpu/kernels/pack.cuh"
-#include "ops/gpu/kernels/rival.cuh"
+#include "test/gpu/real/rival.cuh"
 
 namespace
 {

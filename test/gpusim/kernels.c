@@ -4,7 +4,7 @@
  */
 #include "ops/gpu/kernels/kernels.h"
 
-#include "ops/gpu/kernels/rival.h"
+#include "test/gpu/real/rival.h"
 #include "test/gpusim/bodies.h"
 #include "test/gpusim/gpusim.h"
 

@@ -16,9 +16,9 @@
 
 #include "base/error.h"
 #include "bench/core/workloads.h"
-#include "ops/gpu/kernels/rival.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
+#include "test/gpu/real/rival.h"
 #include "test/suite/buffer.h"
 
 #define SAMPLES_MAX 1000
@@ -120,10 +120,9 @@ static void plan_case(struct batch *batch, const struct pack_case *c, bool check
         const uint64_t all = workload.tensors[i].count;
         const uint64_t count = checks && all > CHECK_ELEMENTS ? CHECK_ELEMENTS : all;
 
-        batch->pieces[batch->piece_count++] =
-                (struct pack_piece){ .tensor = batch->tensor_bytes,
-                    .packed = batch->packed_bytes,
-                    .count = count };
+        batch->pieces[batch->piece_count++] = (struct pack_piece){
+            .tensor = batch->tensor_bytes, .packed = batch->packed_bytes, .count = count
+        };
         batch->tensor_bytes += apart(count * element);
         batch->packed_bytes += apart(count * tutti_dtype_size(batch->kind->packed));
     }
@@ -192,8 +191,7 @@ static void launch_work(
 static void run_pack(const struct bench *bench, const struct batch *batch)
 {
     launch_work(bench, batch,
-            (struct pack_work){
-                    .direction = PACK_GATHER, .scale = 1, .divisor = 1 });
+            (struct pack_work){ .direction = PACK_GATHER, .scale = 1, .divisor = 1 });
 }
 
 static void run_unpack(const struct bench *bench, const struct batch *batch)
