@@ -11,6 +11,7 @@
 #include "ops/gpu/choice.h"
 #include "ops/gpu/communicator.h"
 #include "ops/gpu/find.h"
+#include "ops/gpu/memory.h"
 
 /* A batch that was just packed is still in so much of the second-level cache when it is sent:
  * beside it are the tensors, and the kernels of the application. */
@@ -182,7 +183,11 @@ static void close_device(struct gpu *gpu)
         wait_for_streams(gpu);
     }
     gpu_graphs_close(gpu);
-    gpu_memory_close(gpu);
+    if (gpu->memory != NULL) {
+        slabs_close(gpu);
+        pinned_close(gpu);
+        gpu_memory_close(gpu);
+    }
     gpu_events_close(gpu);
     if (gpu->is_gone) {
         return;

@@ -56,7 +56,8 @@ void issue_fini(struct issuer *issuer);
 
 /**
  * Goes on with a batch; with the next one only when this one has ended. The context is current.
- * @return TUTTI_OK: it is on the GPU; TUTTI_AGAIN; errors: its slab, if any, must not be used again
+ * @return TUTTI_OK: it is on the GPU; TUTTI_AGAIN; TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY,
+ *         TUTTI_ERR_INVALID (a capture), TUTTI_ERR_INTERNAL
  */
 tutti_status issue_move(struct issuer *issuer, struct gpu_task *task, bool *moved);
 

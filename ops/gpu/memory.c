@@ -352,12 +352,7 @@ void gpu_memory_close(struct gpu *gpu)
 {
     struct gpu_memory *memory = gpu->memory;
 
-    if (memory == NULL) {
-        return;
-    }
     release_leaving(gpu);
-    slabs_close(gpu);
-    pinned_close(gpu);
     while (memory->stretches != NULL) {
         struct stretch *stretch = memory->stretches;
 

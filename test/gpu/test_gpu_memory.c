@@ -137,8 +137,7 @@ GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
         (void)take(f->gpu, 4 * KIB); /* `first` or another free one */
         gpusim_settle();
         later = take(f->gpu, 4 * KIB);
-        assert_true(later == first || later == again ||
-                has(f->gpu, first, 4 * KIB));
+        assert_true(later == first || later == again || has(f->gpu, first, 4 * KIB));
     }
 }
 
@@ -351,7 +350,8 @@ GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
     assert_true(large->stretch.bytes >= more);
     gpu_slab_give(f->gpu, large, NULL);
     gpusim_limit_memory(1, 0);
-    assert_null(gpu_slab_take(f->gpu, large->stretch.bytes + 1, f->gpu->streams[GPU_PACK]));
+    assert_null(
+            gpu_slab_take(f->gpu, large->stretch.bytes + 1, f->gpu->streams[GPU_PACK]));
     assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
     gpusim_fail_nothing();
 }

@@ -155,7 +155,8 @@ const void *kernel_image(size_t *bytes);
 struct pack_plan {
     tutti_dtype tensor_type; /* of the tensors                                     */
     tutti_dtype packed_type; /* of the packed buffer                               */
-    struct pack_large args; /* the kernel's parameter; pieces and their numbers so far */
+    struct pack_large
+            args; /* the kernel's parameter; pieces and their numbers so far */
 };
 
 /** Which way. */

@@ -152,8 +152,8 @@ static size_t plan_side(struct side *side, const struct pair *pair, enum pack_fo
     side->tensors = tensors;
     side->packed_bytes = 0;
     for (size_t i = 0; i < many; i++) {
-        pack_plan_add(&side->plan, tensors + offset, counts[i % COUNTS],
-                side->packed_bytes);
+        pack_plan_add(
+                &side->plan, tensors + offset, counts[i % COUNTS], side->packed_bytes);
         side->packed_bytes +=
                 (counts[i % COUNTS] * tutti_dtype_size(pair->packed) + 127) / 128 * 128;
         offset += (counts[i % COUNTS] + 1 + i % 3) * element;

@@ -89,9 +89,9 @@ static void add_tensor(struct batch *batch, uint64_t count, size_t shift)
     fill(batch->tensor_type, tensor->elements, count);
     pack_plan_add(
             &batch->plan, address_of(tensor->elements), count, batch->packed_bytes);
-    batch->packed_bytes = (batch->packed_bytes +
-                                  count * tutti_dtype_size(batch->packed_type) +
-                                  PACKED_ALIGNMENT - 1) /
+    batch->packed_bytes =
+            (batch->packed_bytes + count * tutti_dtype_size(batch->packed_type) +
+                    PACKED_ALIGNMENT - 1) /
             PACKED_ALIGNMENT * PACKED_ALIGNMENT;
 }
 
