@@ -262,17 +262,22 @@ static void *abort_one(void *user)
 }
 
 /* An abort may wait for other ranks, or for ever, so no thread of ours or the caller's may do it. */
-static bool start_thread(struct communicator *communicator)
+static bool start_abort(struct communicator *communicator)
 {
+    struct communicators *all = communicator->all;
     pthread_attr_t attributes;
     pthread_t thread;
     bool started = false;
 
+    (void)atomic_fetch_add_explicit(&all->owners, 1, memory_order_relaxed);
     if (pthread_attr_init(&attributes) == 0) {
         started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) ==
                         0 &&
                 pthread_create(&thread, &attributes, abort_one, communicator) == 0;
         (void)pthread_attr_destroy(&attributes);
+    }
+    if (!started) {
+        communicators_release(all);
     }
     return started;
 }
@@ -282,11 +287,7 @@ static void start_aborts(struct communicators *all)
 {
     for (struct communicator *c = all->first; c != NULL; c = c->next) {
         if (c->comm != NULL && !c->is_aborting) {
-            (void)atomic_fetch_add_explicit(&all->owners, 1, memory_order_relaxed);
-            c->is_aborting = start_thread(c);
-            if (!c->is_aborting) {
-                communicators_release(all);
-            }
+            c->is_aborting = start_abort(c);
         }
     }
 }
