@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ops/gpu/find.h"
 
 /* Characters of "GPU-". */
 #define UUID_PREFIX 4
@@ -34,16 +35,6 @@ bool choice_is_off(const char *wanted)
 bool choice_is_definite(const char *wanted)
 {
     return !is_word(wanted, "auto") && !choice_is_off(wanted);
-}
-
-static tutti_status ask(
-        const struct cuda_driver *driver, cu_result result, const char *what)
-{
-    if (result == CU_SUCCESS) {
-        return TUTTI_OK;
-    }
-    return error_set(TUTTI_ERR_SYSTEM, "the CUDA driver does not tell %s: %s (%s)",
-            what, driver_error_text(driver, result), driver_error_name(driver, result));
 }
 
 /* ------------------------------------------------------------------ identities */
@@ -94,29 +85,6 @@ static bool begins_uuid(const char *uuid, const struct entry *entry)
     return true;
 }
 
-static tutti_status matches(const struct cuda_driver *driver, int ordinal,
-        const struct entry *entry, bool *is_it)
-{
-    cu_device device = 0;
-    char uuid[GPU_UUID_MAX] = "";
-    char pci[GPU_PCI_MAX] = "";
-    tutti_status status =
-            ask(driver, driver->device_get(&device, ordinal), "its devices");
-
-    if (status == TUTTI_OK) {
-        status = ask(
-                driver, driver_read_pci(driver, device, pci), "the PCI id of a device");
-    }
-    if (status == TUTTI_OK) {
-        status = ask(
-                driver, driver_read_uuid(driver, device, uuid), "the UUID of a device");
-    }
-    if (status == TUTTI_OK) {
-        *is_it = same_pci(pci, entry) || begins_uuid(uuid, entry);
-    }
-    return status;
-}
-
 /* ------------------------------------------------------------------------ lists */
 
 /* The index-th entry; false: the list is shorter. */
@@ -165,9 +133,12 @@ static tutti_status identify(const struct cuda_driver *driver, int count,
 
     *found = -1;
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
-        bool is_it = false;
+        struct gpu_device_facts facts;
+        bool is_it;
 
-        status = matches(driver, i, entry, &is_it);
+        status = gpu_device_read(driver, i, &facts);
+        is_it = status == TUTTI_OK &&
+                (same_pci(facts.pci, entry) || begins_uuid(facts.uuid, entry));
         if (is_it && *found >= 0) {
             return error_set(TUTTI_ERR_CONFIG,
                     "gpu: \"%.*s\" is the beginning of the UUIDs of device %d and of "
@@ -242,8 +213,7 @@ tutti_status choice_make(const struct cuda_driver *driver, const char *wanted,
 {
     int count = 0;
     int current = -1;
-    tutti_status status =
-            ask(driver, driver->device_get_count(&count), "how many devices there are");
+    tutti_status status = driver_count(driver, &count);
 
     if (status != TUTTI_OK) {
         return status;

@@ -1,9 +1,6 @@
 #include "ops/gpu/communicator.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,10 +14,9 @@
 
 /* ----------------------------------------------------------------------- errors */
 
-tutti_status communicator_check(const struct communicators *all,
+tutti_status communicator_check(const struct gpu *gpu,
         const struct communicator *communicator, nccl_result result, const char *doing)
 {
-    const struct gpu *gpu = all->gpu;
     const char *more = "";
 
     if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
@@ -38,7 +34,7 @@ tutti_status communicator_check(const struct communicators *all,
 }
 
 /* Of any handle of a communicator, its parent's too. */
-static tutti_status poll_handle(const struct communicators *all,
+static tutti_status poll_handle(const struct gpu *gpu,
         const struct communicator *communicator, nccl_comm handle, const char *doing)
 {
     nccl_result state = NCCL_SUCCESS;
@@ -47,7 +43,7 @@ static tutti_status poll_handle(const struct communicators *all,
     if (handle == NULL) {
         return TUTTI_OK;
     }
-    result = all->gpu->nccl->comm_get_async_error(handle, &state);
+    result = gpu->nccl->comm_get_async_error(handle, &state);
     if (result == NCCL_SUCCESS) {
         result = state;
     }
@@ -57,55 +53,64 @@ static tutti_status poll_handle(const struct communicators *all,
     if (FAULT(UNCHECKED_ERROR)) {
         return TUTTI_OK;
     }
-    return communicator_check(all, communicator, result, doing);
+    return communicator_check(gpu, communicator, result, doing);
 }
 
-tutti_status communicator_poll(const struct communicators *all,
+tutti_status communicator_poll(const struct gpu *gpu,
         const struct communicator *communicator, const char *doing)
 {
-    return poll_handle(all, communicator, communicator->comm, doing);
+    const tutti_status status =
+            poll_handle(gpu, communicator, communicator->parent, doing);
+
+    return status == TUTTI_OK
+            ? poll_handle(gpu, communicator, communicator->comm, doing)
+            : status;
 }
 
-tutti_status communicators_watch(const struct communicators *all)
+tutti_status communicators_watch(const struct gpu *gpu)
 {
+    const struct communicators *all = gpu->communicators;
     tutti_status status = TUTTI_OK;
 
-    if (all->aborted) {
-        return TUTTI_OK;
-    }
-    for (const struct communicator *c = all->first; c != NULL && status == TUTTI_OK;
-            c = c->next) {
+    for (const struct communicator *c = all->first;
+            c != NULL && status == TUTTI_OK && !all->aborting; c = c->next) {
         if (c->stage == COMMUNICATOR_READY) {
-            status = communicator_poll(all, c, "go on with what it has begun");
+            status = communicator_poll(gpu, c, "go on with what it has begun");
             status = status == TUTTI_AGAIN ? TUTTI_OK : status;
         }
     }
     return status;
 }
 
-/* ---------------------------------------------------------------------- meeting */
+/* ------------------------------------------------------------------------- list */
 
-tutti_status communicators_token(
-        const struct communicators *all, uint8_t token[OP_TOKEN_BYTES])
+tutti_status communicators_open(struct gpu *gpu)
 {
-    const struct gpu *gpu = all->gpu;
-    struct nccl_id id = { .bytes = { 0 } };
-    const nccl_result result = gpu->nccl->get_unique_id(&id);
-
-    _Static_assert(OP_TOKEN_BYTES >= sizeof id, "NCCL's id is the token");
-    if (result != NCCL_SUCCESS) {
-        return error_set(TUTTI_ERR_SYSTEM,
-                "rank %d: ncclGetUniqueId(): %s; NCCL_DEBUG=WARN says more", gpu->rank,
-                nccl_error_text(gpu->nccl, result));
+    gpu->communicators = mem_calloc(1, sizeof *gpu->communicators);
+    if (gpu->communicators == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for NCCL's communicators");
     }
-    memset(token, 0, OP_TOKEN_BYTES);
-    memcpy(token, &id, sizeof id);
+    gpu->communicators->give_up = gpu->nccl->comm_abort;
+    atomic_store_explicit(&gpu->communicators->owners, 1, memory_order_relaxed);
     return TUTTI_OK;
 }
 
-struct communicator *communicators_find(const struct communicators *all, uint32_t set)
+void communicators_release(struct communicators *all)
 {
-    struct communicator *at = all->first;
+    /* acq_rel: the last one frees it, after all accesses of the others */
+    if (all == NULL ||
+            atomic_fetch_sub_explicit(&all->owners, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    while (all->first != NULL) {
+        communicators_drop(all, all->first);
+    }
+    mem_free(all);
+}
+
+struct communicator *communicators_find(const struct gpu *gpu, uint32_t set)
+{
+    struct communicator *at = gpu->communicators->first;
 
     while (at != NULL && (at->set != set || at->stage != COMMUNICATOR_READY)) {
         at = at->next;
@@ -113,32 +118,24 @@ struct communicator *communicators_find(const struct communicators *all, uint32_
     return at;
 }
 
-static struct communicator *add(struct communicators *all, const struct op_set *set)
+struct communicator *communicators_add(struct gpu *gpu, const struct op_set *set)
 {
+    struct communicators *all = gpu->communicators;
     struct communicator *added = mem_calloc(1, sizeof *added);
 
     if (added == NULL) {
         return NULL;
     }
-    added->set = set->id;
-    added->size = set->size;
-    added->since_ns = clock_ns();
-    added->next = all->first;
+    *added = (struct communicator){ .next = all->first,
+        .all = all,
+        .set = set->id,
+        .size = set->size,
+        .since_ns = clock_ns() };
     all->first = added;
     return added;
 }
 
-static void forget_memory(struct communicator *communicator)
-{
-    while (communicator->registered != NULL) {
-        struct communicator_memory *gone = communicator->registered;
-
-        communicator->registered = gone->next;
-        mem_free(gone);
-    }
-}
-
-static void drop(struct communicators *all, struct communicator *communicator)
+void communicators_drop(struct communicators *all, struct communicator *communicator)
 {
     struct communicator **at = &all->first;
 
@@ -146,7 +143,6 @@ static void drop(struct communicators *all, struct communicator *communicator)
         at = &(*at)->next;
     }
     *at = communicator->next;
-    forget_memory(communicator);
     if (all->world == communicator) {
         all->world = NULL;
     }
@@ -156,226 +152,44 @@ static void drop(struct communicators *all, struct communicator *communicator)
     mem_free(communicator);
 }
 
-/* With the parameters; what an older NCCL does not know of, it does not read. */
-static void make_config(const struct communicators *all, struct nccl_config *config,
-        struct communicator *communicator)
-{
-    const struct config *values = all->gpu->config;
-
-    (void)snprintf(communicator->name, sizeof communicator->name,
-            "tutti process set %u", communicator->set);
-    nccl_config_init(config, communicator->name);
-    if (values->gpu_nccl_min_ctas > 0) {
-        config->min_ctas = values->gpu_nccl_min_ctas;
-    }
-    if (values->gpu_nccl_max_ctas > 0) {
-        config->max_ctas = values->gpu_nccl_max_ctas;
-    }
-    if (values->gpu_nccl_traffic_class >= 0) {
-        config->traffic_class = values->gpu_nccl_traffic_class;
-    }
-    if (*values->gpu_nccl_net != '\0') {
-        config->net_name = values->gpu_nccl_net;
-    }
-}
-
-/* For messages. */
-static const char *making(const struct communicators *all)
-{
-    return *all->gpu->config->gpu_nccl_net == '\0'
-            ? "make a communicator"
-            : "make a communicator (over the network that gpu_nccl_net names)";
-}
-
-/* Part of another one: no second search for the ranks. */
-static nccl_result split(const struct communicators *all, nccl_comm parent,
-        struct communicator *communicator, int colour, int key)
-{
-    struct nccl_config config;
-
-    make_config(all, &config, communicator);
-    communicator->parent = parent;
-    return all->gpu->nccl->comm_split(
-            parent, colour, key, &communicator->comm, &config);
-}
-
-/* A part of the world's. A rank that is no member helps. */
-static nccl_result split_world(struct communicators *all,
-        struct communicator *communicator, const struct op_set *set)
-{
-    const bool is_member = set->rank >= 0;
-
-    return split(all, all->world->comm, communicator, is_member ? 0 : NCCL_NO_COLOUR,
-            is_member ? set->rank : 0);
-}
-
-static nccl_result init(struct communicators *all, struct communicator *communicator,
-        const struct op_set *set, struct nccl_id *ids, int count)
-{
-    const struct nccl_api *nccl = all->gpu->nccl;
-    struct nccl_config config;
-
-    if (nccl->comm_init_rank_config == NULL) {
-        log_info(all->gpu->log,
-                "NCCL %d blocks while the ranks of process set %u meet; 2.14 does not",
-                nccl->version, set->id);
-        return nccl->comm_init_rank(&communicator->comm, set->size, *ids, set->rank);
-    }
-    make_config(all, &config, communicator);
-    if (count > 1) {
-        return nccl->comm_init_rank_scalable(
-                &communicator->comm, set->size, set->rank, count, ids, &config);
-    }
-    return nccl->comm_init_rank_config(
-            &communicator->comm, set->size, *ids, set->rank, &config);
-}
-
-/* Tokens as NCCL takes them, to be freed. */
-static struct nccl_id *copy_ids(const uint8_t *tokens, int count)
-{
-    struct nccl_id *ids = mem_calloc((size_t)count, sizeof *ids);
-
-    for (int i = 0; i < count && ids != NULL; i++) {
-        memcpy(&ids[i], tokens + (size_t)i * OP_TOKEN_BYTES, sizeof *ids);
-    }
-    return ids;
-}
-
-/* *all->meeting stays NULL where there is nothing to do for this rank. */
-static tutti_status begin(struct communicators *all, const struct op_set *set,
-        const uint8_t *tokens, int count, bool everyone)
-{
-    const bool splits =
-            everyone && all->world != NULL && all->gpu->nccl->comm_split != NULL;
-    struct communicator *made;
-    struct nccl_id *ids;
-    nccl_result result;
-
-    if (!splits && set->rank < 0) {
-        return TUTTI_OK;
-    }
-    ids = copy_ids(tokens, count);
-    made = ids != NULL ? add(all, set) : NULL;
-    if (made == NULL) {
-        mem_free(ids);
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "no memory for the communicator of process set %u", set->id);
-    }
-    all->meeting = made;
-    result = splits ? split_world(all, made, set) : init(all, made, set, ids, count);
-    mem_free(ids);
-    return communicator_check(all, made, result, making(all));
-}
-
-static tutti_status poll_meeting(const struct communicators *all)
-{
-    const char *doing = making(all);
-    const struct communicator *made = all->meeting;
-    const double limit_s = all->gpu->config->gpu_timeout_s;
-    const double age_s = (double)(clock_ns() - made->since_ns) * 1e-9;
-    tutti_status status = poll_handle(all, made, made->parent, doing);
-
-    if (status == TUTTI_OK) {
-        status = poll_handle(all, made, made->comm, doing);
-    }
-    if (status != TUTTI_AGAIN || limit_s <= 0 || age_s < limit_s) {
-        return status;
-    }
-    return error_set(TUTTI_ERR_SYSTEM,
-            "rank %d: the %d ranks of process set %u have not met in NCCL on GPU %d "
-            "(%s) "
-            "for %.1f s (gpu_timeout_s=%g): do all of them reach each other "
-            "(NCCL_SOCKET_IFNAME)?",
-            all->gpu->rank, made->size, made->set, all->gpu->ordinal, all->gpu->pci,
-            age_s, limit_s);
-}
-
-/* The one that is being made is ready. */
-static void settle(struct communicators *all, const struct op_set *set)
-{
-    struct communicator *made = all->meeting;
-
-    all->meeting = NULL;
-    made->parent = NULL;
-    made->stage = COMMUNICATOR_READY;
-    if (set->rank < 0) {
-        drop(all, made);
-    } else if (set->index == 0) {
-        all->world = made;
-    }
-}
-
-tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
-        const uint8_t *tokens, int count, bool everyone)
-{
-    tutti_status status = TUTTI_OK;
-
-    if (all->meeting == NULL) {
-        status = begin(all, set, tokens, count, everyone);
-    }
-    if (status == TUTTI_OK && all->meeting != NULL) {
-        status = poll_meeting(all);
-        if (status == TUTTI_OK) {
-            settle(all, set);
-        }
-    }
-    return status;
-}
-
 /* ------------------------------------------------------------------ registration */
 
-static bool is_registered(const struct communicator *communicator, cu_pointer memory)
+tutti_status communicator_register(
+        struct gpu *gpu, const struct communicator *world, struct gpu_stretch *stretch)
 {
-    const struct communicator_memory *at = communicator->registered;
-
-    while (at != NULL && at->memory != memory) {
-        at = at->next;
-    }
-    return at != NULL;
-}
-
-tutti_status communicator_register(const struct communicators *all,
-        struct communicator *communicator, cu_pointer memory, size_t bytes)
-{
-    struct communicator_memory *added;
+    struct communicators *all = gpu->communicators;
     nccl_result result;
 
-    if (is_registered(communicator, memory)) {
+    if (stretch->is_registered) {
         return TUTTI_OK;
     }
-    added = mem_calloc(1, sizeof *added);
-    if (added == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register a buffer");
+    result = gpu->nccl->comm_register(world->comm,
+            (void *)(uintptr_t)stretch->base, /* NOLINT(performance-no-int-to-ptr) */
+            stretch->bytes, &stretch->registration);
+    if (result == NCCL_SUCCESS) {
+        stretch->is_registered = true;
+        stretch->next_registered = all->registered;
+        all->registered = stretch;
     }
-    result = all->gpu->nccl->comm_register(communicator->comm,
-            (void *)(uintptr_t)memory, /* NOLINT(performance-no-int-to-ptr) */
-            bytes, &added->handle);
-    if (result != NCCL_SUCCESS) {
-        mem_free(added);
-        return communicator_check(
-                all, communicator, result, "register memory (gpu_register=true)");
-    }
-    added->memory = memory;
-    added->next = communicator->registered;
-    communicator->registered = added;
-    return TUTTI_OK;
+    return communicator_check(
+            gpu, world, result, "register memory (gpu_register=true)");
 }
 
-static void deregister_all(
-        const struct communicators *all, struct communicator *communicator)
+static void deregister_all(const struct gpu *gpu)
 {
-    for (const struct communicator_memory *at = communicator->registered; at != NULL;
-            at = at->next) {
-        (void)all->gpu->nccl->comm_deregister(communicator->comm, at->handle);
+    const struct communicators *all = gpu->communicators;
+
+    for (const struct gpu_stretch *s = all->registered; s != NULL;
+            s = s->next_registered) {
+        (void)gpu->nccl->comm_deregister(all->world->comm, s->registration);
     }
-    forget_memory(communicator);
 }
 
 /* ----------------------------------------------------------------------- ending */
 
-void communicators_part(struct communicators *all, uint32_t set, uint32_t next)
+void communicators_part(struct gpu *gpu, uint32_t set, uint32_t next)
 {
-    struct communicator *gone = communicators_find(all, set);
+    struct communicator *gone = communicators_find(gpu, set);
 
     if (gone != NULL) {
         gone->stage = COMMUNICATOR_LEAVING;
@@ -384,25 +198,25 @@ void communicators_part(struct communicators *all, uint32_t set, uint32_t next)
 }
 
 /* Begins to end a communicator; what cannot be finalized is destroyed at once. */
-static void finalize(struct communicators *all, struct communicator *communicator)
+static void finalize(const struct gpu *gpu, struct communicator *communicator)
 {
-    const struct nccl_api *nccl = all->gpu->nccl;
-
     communicator->stage = COMMUNICATOR_ENDING;
-    deregister_all(all, communicator);
-    if (nccl->comm_finalize != NULL) {
-        (void)nccl->comm_finalize(communicator->comm);
+    if (communicator == gpu->communicators->world) {
+        deregister_all(gpu);
+    }
+    if (gpu->nccl->comm_finalize != NULL) {
+        (void)gpu->nccl->comm_finalize(communicator->comm);
     }
 }
 
 /* Goes on with it; true: it is gone. An error of a communicator that ends is the end. */
-static bool end(struct communicators *all, struct communicator *communicator)
+static bool end(const struct gpu *gpu, struct communicator *communicator)
 {
-    if (communicator_poll(all, communicator, "end") == TUTTI_AGAIN) {
+    if (communicator_poll(gpu, communicator, "end") == TUTTI_AGAIN) {
         return false;
     }
-    (void)all->gpu->nccl->comm_destroy(communicator->comm);
-    drop(all, communicator);
+    (void)gpu->nccl->comm_destroy(communicator->comm);
+    communicators_drop(gpu->communicators, communicator);
     return true;
 }
 
@@ -410,181 +224,126 @@ static bool end(struct communicators *all, struct communicator *communicator)
  * One after the other: the list follows the order in which ranks met, the same on all.
  * In an order of its own a rank could wait for one that waits for it elsewhere.
  */
-static bool end_in_order(struct communicators *all)
+static bool end_in_order(const struct gpu *gpu)
 {
     struct communicator *next;
 
-    for (struct communicator *at = all->first; at != NULL; at = next) {
+    for (struct communicator *at = gpu->communicators->first; at != NULL; at = next) {
         next = at->next;
-        if (at->stage == COMMUNICATOR_ENDING && !end(all, at)) {
+        if (at->stage == COMMUNICATOR_ENDING && !end(gpu, at)) {
             return false;
         }
     }
     return true;
 }
 
-bool communicators_tidy(struct communicators *all, uint32_t set)
+bool communicators_tidy(struct gpu *gpu, uint32_t set)
 {
-    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+    for (struct communicator *c = gpu->communicators->first; c != NULL; c = c->next) {
         if (c->stage == COMMUNICATOR_LEAVING && c->next_set <= set && !c->is_captured) {
-            finalize(all, c);
+            finalize(gpu, c);
         }
     }
-    return end_in_order(all);
+    return end_in_order(gpu);
 }
 
 /* ------------------------------------------------------------------------ abort */
 
-/* One thread's part. */
-struct abort_job {
-    struct communicator_aborts *aborts; /* borrowed */
-    nccl_comm comm; /* to abort */
-    bool started; /* has a thread */
-};
-
-/* Aborts in progress. Counted references: an abort may be left behind, and end later. */
-struct communicator_aborts {
-    nccl_result (*give_up)(nccl_comm comm); /* ncclCommAbort() */
-    _Atomic size_t left; /* jobs that have not ended */
-    _Atomic size_t references; /* one of each job, and that of struct communicators */
-    int64_t since_ns; /* when they began */
-    struct communicator *first; /* owned: until its abort ends NCCL may write to one */
-    size_t count;
-    struct abort_job jobs[]; /* one for each communicator */
-};
-
-static void aborts_release(struct communicator_aborts *aborts)
-{
-    /* acq_rel: the last one frees it, after all accesses of the others */
-    if (atomic_fetch_sub_explicit(&aborts->references, 1, memory_order_acq_rel) == 1) {
-        while (aborts->first != NULL) {
-            struct communicator *gone = aborts->first;
-
-            aborts->first = gone->next;
-            forget_memory(gone);
-            mem_free(gone);
-        }
-        mem_free(aborts);
-    }
-}
-
 static void *abort_one(void *user)
 {
-    const struct abort_job *job = user;
-    struct communicator_aborts *aborts = job->aborts;
+    const struct communicator *communicator = user;
+    struct communicators *all = communicator->all;
 
-    (void)aborts->give_up(job->comm);
+    (void)all->give_up(communicator->comm);
     /* release: pairs with the acquire in communicators_abort(): NCCL is done with the device */
-    (void)atomic_fetch_sub_explicit(&aborts->left, 1, memory_order_release);
-    aborts_release(aborts);
+    (void)atomic_fetch_sub_explicit(&all->left, 1, memory_order_release);
+    communicators_release(all);
     return NULL;
 }
 
 /* An abort may wait for other ranks, or for ever, so no thread of ours or the caller's may do it. */
-static bool start_job(struct abort_job *job)
+static bool start_abort(struct communicator *communicator)
 {
+    struct communicators *all = communicator->all;
     pthread_attr_t attributes;
     pthread_t thread;
     bool started = false;
 
+    (void)atomic_fetch_add_explicit(&all->owners, 1, memory_order_relaxed);
     if (pthread_attr_init(&attributes) == 0) {
         started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) ==
                         0 &&
-                pthread_create(&thread, &attributes, abort_one, job) == 0;
+                pthread_create(&thread, &attributes, abort_one, communicator) == 0;
         (void)pthread_attr_destroy(&attributes);
+    }
+    if (!started) {
+        communicators_release(all);
     }
     return started;
 }
 
 /* Those that have no thread yet: the system may have had none for them. */
-static void start_jobs(struct communicator_aborts *aborts)
+static void start_aborts(struct communicators *all)
 {
-    for (size_t i = 0; i < aborts->count; i++) {
-        if (!aborts->jobs[i].started) {
-            aborts->jobs[i].started = start_job(&aborts->jobs[i]);
+    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (c->comm != NULL && !c->is_aborting) {
+            c->is_aborting = start_abort(c);
         }
     }
-}
-
-static void leave_jobs(struct communicator_aborts *aborts)
-{
-    for (size_t i = 0; i < aborts->count; i++) {
-        if (!aborts->jobs[i].started) {
-            aborts_release(aborts); /* the thread would have done so */
-        }
-    }
-    aborts_release(aborts);
 }
 
 static void begin_abort(struct communicators *all)
 {
-    struct communicator_aborts *aborts;
     size_t count = 0;
 
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
         count += c->comm != NULL ? 1 : 0;
     }
-    aborts = mem_calloc(1, sizeof *aborts + count * sizeof *aborts->jobs);
-    if (aborts == NULL) {
-        return; /* tried again at the next call */
-    }
-    aborts->give_up = all->gpu->nccl->comm_abort;
-    aborts->since_ns = clock_ns();
-    atomic_store_explicit(&aborts->left, count, memory_order_relaxed);
-    atomic_store_explicit(&aborts->references, count + 1, memory_order_relaxed);
-    all->aborts = aborts;
-    for (const struct communicator *c = all->first; c != NULL; c = c->next) {
-        if (c->comm != NULL) {
-            aborts->jobs[aborts->count++] =
-                    (struct abort_job){ .aborts = aborts, .comm = c->comm };
-        }
-    }
+    atomic_store_explicit(&all->left, count, memory_order_relaxed);
+    all->since_ns = clock_ns();
+    all->aborting = true;
 }
 
-bool communicators_abort(struct communicators *all)
+bool communicators_abort(struct gpu *gpu)
 {
+    struct communicators *all = gpu->communicators;
     int64_t patience_ns;
     size_t left;
 
     if (all->aborted) {
         return true;
     }
-    if (all->aborts == NULL) {
+    if (!all->aborting) {
         begin_abort(all);
     }
-    if (all->aborts == NULL) {
-        return false;
-    }
-    start_jobs(all->aborts);
-    left = atomic_load_explicit(&all->aborts->left, memory_order_acquire);
+    start_aborts(all);
+    left = atomic_load_explicit(&all->left, memory_order_acquire);
     /* They would wait for the end of graphs. */
-    patience_ns = gpu_graphs_count(all->gpu) > 0 ? CLOSE_NS : ABORT_NS;
-    if (left > 0 && clock_ns() - all->aborts->since_ns < patience_ns) {
+    patience_ns = gpu_graphs_count(gpu) > 0 ? CLOSE_NS : ABORT_NS;
+    if (left > 0 && clock_ns() - all->since_ns < patience_ns) {
         return false;
     }
     if (left > 0) {
-        log_error(all->gpu->log, "%zu aborts of NCCL do not end; they are left behind",
-                left);
+        log_error(
+                gpu->log, "%zu aborts of NCCL do not end; they are left behind", left);
     }
-    all->aborts->first = all->first;
-    leave_jobs(all->aborts);
-    *all = (struct communicators){ .gpu = all->gpu, .aborted = true };
+    all->aborted = true;
     return true;
 }
 
 /* ------------------------------------------------------------------------ close */
 
 /* True: all of them have ended. */
-static bool end_all(struct communicators *all)
+static bool end_all(const struct gpu *gpu)
 {
     const int64_t deadline_ns = clock_ns() + CLOSE_NS;
 
-    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+    for (struct communicator *c = gpu->communicators->first; c != NULL; c = c->next) {
         if (c->stage != COMMUNICATOR_ENDING) {
-            finalize(all, c);
+            finalize(gpu, c);
         }
     }
-    while (!end_in_order(all)) {
+    while (!end_in_order(gpu)) {
         if (clock_ns() > deadline_ns) {
             return false;
         }
@@ -593,12 +352,15 @@ static bool end_all(struct communicators *all)
     return true;
 }
 
-void communicators_close(struct communicators *all, bool in_peace)
+void communicators_end(struct gpu *gpu, bool in_peace)
 {
-    if (in_peace && all->meeting == NULL && all->aborts == NULL && end_all(all)) {
+    const struct communicators *all = gpu->communicators;
+
+    if (all->first == NULL ||
+            (in_peace && all->meeting == NULL && !all->aborting && end_all(gpu))) {
         return;
     }
-    while (!communicators_abort(all)) {
+    while (!communicators_abort(gpu)) {
         clock_sleep_ns(NAP_NS);
     }
 }

@@ -40,6 +40,18 @@ const char *driver_error_text(const struct cuda_driver *driver, cu_result error)
     return text;
 }
 
+tutti_status driver_count(const struct cuda_driver *driver, int *count)
+{
+    const cu_result error = driver->device_get_count(count);
+
+    if (error == CU_SUCCESS) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_SYSTEM,
+            "the CUDA driver does not tell how many devices there are: %s (%s)",
+            driver_error_text(driver, error), driver_error_name(driver, error));
+}
+
 /* Other tools of the vendor write a domain of eight digits, and the system lower case. */
 cu_result driver_read_pci(
         const struct cuda_driver *driver, cu_device device, char pci[GPU_PCI_MAX])

@@ -22,8 +22,6 @@ typedef unsigned cu_device_attribute;
 typedef unsigned cu_pointer_attribute;
 typedef unsigned cu_capture_status;
 typedef unsigned cu_capture_mode;
-typedef unsigned cu_jit_option;
-typedef unsigned cu_library_option;
 
 /** Opaque objects of the driver. A cudaStream_t and a cudaEvent_t are the same things. */
 typedef struct cu_context_object *cu_context;
@@ -31,8 +29,6 @@ typedef struct cu_stream_object *cu_stream;
 typedef struct cu_event_object *cu_event;
 typedef struct cu_module_object *cu_module;
 typedef struct cu_function_object *cu_function;
-typedef struct cu_library_object *cu_library;
-typedef struct cu_kernel_object *cu_kernel;
 typedef struct cu_graph_object *cu_graph;
 typedef struct cu_graph_node_object *cu_graph_node;
 typedef struct cu_user_object_object *cu_user_object;
@@ -82,6 +78,8 @@ TUTTI_MUST_USE tutti_status driver_load(
 /** A UUID such as "GPU-8d2c2d3a-..." with the terminating zero. */
 #define GPU_UUID_MAX 41
 
+/** How many devices there are. TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status driver_count(const struct cuda_driver *driver, int *count);
 /** The PCI id of a device in lower case, its domain with four digits. */
 cu_result driver_read_pci(
         const struct cuda_driver *driver, cu_device device, char pci[GPU_PCI_MAX]);

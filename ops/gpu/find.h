@@ -18,6 +18,7 @@
 /** A device, as the driver describes it. */
 struct gpu_device_facts {
     int ordinal; /* as the driver counts what CUDA_VISIBLE_DEVICES leaves       */
+    cu_device device; /* its handle                                             */
     char name[80]; /* of the product                                            */
     char pci[GPU_PCI_MAX]; /* domain, bus, device and function, lower case      */
     char uuid[GPU_UUID_MAX]; /* "GPU-", then groups of 8, 4, 4, 4 and 12 digits */
@@ -48,6 +49,13 @@ struct gpu_found {
  * nothing. Any thread. Nothing is to be released.
  */
 void gpu_find(const struct config *config, struct gpu_found *found);
+
+/**
+ * Reads the facts of the ordinal-th device.
+ * @return TUTTI_OK; TUTTI_ERR_SYSTEM: the driver does not tell them; words say which
+ */
+TUTTI_MUST_USE tutti_status gpu_device_read(
+        const struct cuda_driver *cuda, int ordinal, struct gpu_device_facts *facts);
 
 /** True when the kernels for GPUs are part of this library. */
 bool gpu_has_kernels(void);

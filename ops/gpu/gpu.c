@@ -10,7 +10,8 @@
 #include "base/mem.h"
 #include "ops/gpu/choice.h"
 #include "ops/gpu/communicator.h"
-#include "ops/gpu/image.h"
+#include "ops/gpu/find.h"
+#include "ops/gpu/memory.h"
 
 /* A batch that was just packed is still in so much of the second-level cache when it is sent:
  * beside it are the tensors, and the kernels of the application. */
@@ -35,28 +36,19 @@ static void note_context_id(struct gpu *gpu)
     }
 }
 
-/* Facts about the device; the context is current. */
 static tutti_status read_facts(struct gpu *gpu)
 {
-    static const char doing[] = "read its properties";
-    const struct cuda_driver *cuda = gpu->cuda;
-    int l2_bytes = 0;
-    tutti_status status = gpu_check(gpu,
-            cuda->device_get_attribute(&gpu->sm_count, CU_DEVICE_SM_COUNT, gpu->device),
-            doing);
+    struct gpu_device_facts facts;
+    const tutti_status status = gpu_device_read(gpu->cuda, gpu->ordinal, &facts);
 
     if (status == TUTTI_OK) {
-        status = gpu_check(gpu,
-                cuda->device_get_attribute(&l2_bytes, CU_DEVICE_L2_BYTES, gpu->device),
-                doing);
+        gpu->device = facts.device;
+        memcpy(gpu->name, facts.name, sizeof gpu->name);
+        memcpy(gpu->pci, facts.pci, sizeof gpu->pci);
+        gpu->sm_count = facts.sm_count;
+        gpu->l2_bytes = facts.l2_bytes;
+        gpu->slab_bytes = gpu_fusion_bytes(gpu);
     }
-    if (status == TUTTI_OK) {
-        status = gpu_check(gpu,
-                cuda->device_get_name(gpu->name, (int)sizeof gpu->name, gpu->device),
-                doing);
-    }
-    gpu->l2_bytes = l2_bytes > 0 ? (size_t)l2_bytes : 0;
-    gpu->slab_bytes = gpu_fusion_bytes(gpu);
     return status;
 }
 
@@ -83,11 +75,8 @@ static tutti_status make_streams(struct gpu *gpu)
 
 static tutti_status furnish(struct gpu *gpu)
 {
-    tutti_status status = read_facts(gpu);
+    tutti_status status = make_streams(gpu);
 
-    if (status == TUTTI_OK) {
-        status = make_streams(gpu);
-    }
     if (status == TUTTI_OK) {
         status = image_load(gpu);
     }
@@ -100,13 +89,8 @@ static tutti_status furnish(struct gpu *gpu)
 static tutti_status open_device(struct gpu *gpu)
 {
     const struct cuda_driver *cuda = gpu->cuda;
-    tutti_status status = gpu_check(
-            gpu, cuda->device_get(&gpu->device, gpu->ordinal), "find the device");
+    tutti_status status = read_facts(gpu);
 
-    if (status == TUTTI_OK) {
-        status = gpu_check(gpu, driver_read_pci(cuda, gpu->device, gpu->pci),
-                "read the PCI id of the device");
-    }
     if (status == TUTTI_OK) {
         status = gpu_check(gpu,
                 cuda->device_primary_ctx_retain(&gpu->context, gpu->device),
@@ -125,14 +109,15 @@ static tutti_status open_device(struct gpu *gpu)
     return status;
 }
 
-static void open_nccl(struct gpu *gpu)
+static tutti_status open_nccl(struct gpu *gpu)
 {
     if (nccl_load(gpu->config->nccl_library, &gpu->nccl_table) == TUTTI_OK) {
         gpu->nccl = &gpu->nccl_table;
-        return;
+        return communicators_open(gpu);
     }
     (void)snprintf(
             gpu->nccl_absence, sizeof gpu->nccl_absence, "%s", tutti_last_error());
+    return TUTTI_OK;
 }
 
 static struct gpu *gpu_new(
@@ -192,11 +177,17 @@ static void close_device(struct gpu *gpu)
 {
     gpu->is_gone = !gpu_enter_to_close(gpu);
     if (!gpu->is_gone) {
-        gpu_disconnect(gpu);
+        if (gpu->communicators != NULL) {
+            communicators_end(gpu, false); /* those that no backend had */
+        }
         wait_for_streams(gpu);
     }
     gpu_graphs_close(gpu);
-    gpu_memory_close(gpu);
+    if (gpu->memory != NULL) {
+        slabs_close(gpu);
+        pinned_close(gpu);
+        gpu_memory_close(gpu);
+    }
     gpu_events_close(gpu);
     if (gpu->is_gone) {
         return;
@@ -206,7 +197,9 @@ static void close_device(struct gpu *gpu)
             (void)gpu->cuda->stream_destroy(gpu->streams[i]);
         }
     }
-    image_unload(gpu);
+    if (gpu->module != NULL) {
+        (void)gpu->cuda->module_unload(gpu->module);
+    }
     gpu_leave(gpu);
     (void)gpu->cuda->device_primary_ctx_release(gpu->device);
 }
@@ -219,6 +212,7 @@ void gpu_close(struct gpu *gpu)
     if (gpu->context != NULL) {
         close_device(gpu);
     }
+    communicators_release(gpu->communicators);
     config_fini(&gpu->values);
     mem_free(gpu);
 }
@@ -248,7 +242,9 @@ tutti_status gpu_open(const struct config *config, const struct log *log,
     }
     status = find_device(gpu, seat);
     if (status == TUTTI_OK && gpu->ordinal >= 0) {
-        open_nccl(gpu);
+        status = open_nccl(gpu);
+    }
+    if (status == TUTTI_OK && gpu->ordinal >= 0) {
         status = open_device(gpu);
     }
     if (status != TUTTI_OK || gpu->ordinal < 0) {

@@ -52,7 +52,7 @@ struct gpu {
     int ordinal; /* of the device                                        */
     cu_device device;
     char pci[GPU_PCI_MAX]; /* its PCI id                          */
-    char name[64]; /* "NVIDIA H100 80GB HBM3"                              */
+    char name[80]; /* "NVIDIA H100 80GB HBM3"                              */
     cu_context context; /* the device's primary one                        */
     cu_stream streams[GPU_STREAMS]; /* of high priority, non-blocking          */
     int sm_count; /* multiprocessors                                      */
@@ -64,6 +64,7 @@ struct gpu {
     struct gpu_events *events; /* owned */
     struct gpu_memory *memory; /* owned */
     struct gpu_graph *graphs; /* owned; of the backend's thread                */
+    struct communicators *communicators; /* a reference; where there is NCCL     */
     _Atomic int lost; /* the first cu_result that says that the device is lost; 0 */
     _Atomic(const char *) lost_doing; /* what could not be done then; NULL: soon  */
 
@@ -72,11 +73,8 @@ struct gpu {
     struct config values; /* owned copies                                     */
     struct log sink;
     unsigned long long context_id; /* tells the context from a later one; 0: unknown */
-    cu_library library; /* of the kernels, or                                 */
-    cu_module module; /* where the driver has no libraries                   */
+    cu_module module; /* of the kernels                                       */
     char nccl_absence[192]; /* why there is no NCCL                         */
-    struct communicators
-            *connected; /* owned; made at the start, for the backend; or NULL */
     bool is_gone; /* closing: the context is no more, nor its handles      */
 };
 
@@ -99,6 +97,13 @@ void gpu_close(struct gpu *gpu);
 struct device gpu_device(struct gpu *gpu);
 /** The largest batch that is worth packing: gpu_fusion_bytes, or from the cache. */
 size_t gpu_fusion_bytes(const struct gpu *gpu);
+/**
+ * Loads the kernels that are built in, or those of the file gpu_kernels, and finds their
+ * functions: a launch loads nothing any more. The context is current. Without any, or with an
+ * image that is not for this device, the GPU has none, and a line in the log says so.
+ * @return TUTTI_OK; TUTTI_ERR_CONFIG (the file cannot be read), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status image_load(struct gpu *gpu);
 /** From now on it counts as having no kernels, since other ranks have none. */
 void gpu_kernels_drop(struct gpu *gpu);
 
@@ -199,11 +204,23 @@ void gpu_graphs_close(struct gpu *gpu);
 
 /* ---------------------------------------------------------- memory (memory.c) */
 
-/** A piece of device memory for packing, used by one batch after the other. */
-struct gpu_slab {
-    cu_pointer memory; /* 256-byte aligned                                     */
-    size_t bytes; /* at least what was asked for                            */
+/** Device memory as it is had, which stays until gpu_close(). */
+struct gpu_stretch {
+    cu_pointer base; /* 256-byte aligned                                       */
+    size_t bytes;
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+    size_t number; /* of those of tutti_alloc(TUTTI_DEVICE) before it        */
+
+    /* of the backend's thread */
+    bool is_registered; /* with the world's communicator                     */
+    void *registration; /* REGISTERED: NCCL's handle                         */
+    struct gpu_stretch *next_registered;
+};
+
+/** A stretch for packing, used by one batch after the other. */
+struct gpu_slab {
+    struct gpu_stretch
+            stretch; /* with at least as many bytes as were asked for       */
     bool in_turn; /* of gpu_slab_take_turn()                               */
     struct device_event *last_use; /* NULL: none that is not over; has a reference  */
     struct gpu_slab *next; /* among the spare ones, or all                          */
@@ -217,10 +234,9 @@ struct gpu_slab {
 /**
  * A slab that nothing in flight uses, or whose last use ends before what is put on `stream`
  * from now on (it follows the event). NULL: no memory; error set.
+ * @param stream  NULL: nothing has to wait for it
  */
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
-/** The same, and nothing has to wait for it. */
-struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes);
 /**
  * The same of slabs of their own, which are used in turn: which one it is follows from the sizes
  * asked for before, not from what has passed by now, so ranks that ask alike get like ones.
@@ -228,22 +244,12 @@ struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes);
 struct gpu_slab *gpu_slab_take_turn(struct gpu *gpu, size_t bytes, cu_stream stream);
 /** Gives it back; it is in use until the event has passed (a reference is added). */
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event);
-/** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
-bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
 /** True when these bytes are what tutti_alloc() added to round a size up. */
 bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes);
 
-/** A stretch of device memory that pieces of tutti_alloc(TUTTI_DEVICE) are cut from, for
- *  registration; it stays until gpu_close(). */
-struct gpu_stretch {
-    cu_pointer base;
-    size_t bytes;
-    bool of_nccl; /* from ncclMemAlloc(): can be registered                */
-    size_t number; /* of those before it                                    */
-};
-/** The stretch at an address; false: there is none that can be registered. */
-bool gpu_memory_stretch(
-        struct gpu *gpu, cu_pointer address, struct gpu_stretch *stretch);
+/** That which pieces of tutti_alloc(TUTTI_DEVICE) are cut from at an address. NULL: there is
+ *  none that can be registered. */
+struct gpu_stretch *gpu_memory_stretch(struct gpu *gpu, cu_pointer address);
 /** See device.spot(); NULL: not used. */
 uint64_t gpu_memory_spot(struct gpu *gpu, const void *input, const void *output);
 /**

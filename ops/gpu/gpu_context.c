@@ -119,8 +119,7 @@ static cu_result push(const struct gpu *gpu)
 {
     const cu_result result = gpu->cuda->ctx_push_current(gpu->context);
 
-    if (result == CU_SUCCESS && entered++ == 0 &&
-            gpu->cuda->thread_exchange_capture_mode != NULL) {
+    if (result == CU_SUCCESS && entered++ == 0) {
         mode_before = CU_CAPTURE_RELAXED;
         (void)gpu->cuda->thread_exchange_capture_mode(&mode_before);
     }
@@ -154,7 +153,7 @@ void gpu_leave(const struct gpu *gpu)
 {
     cu_context popped = NULL;
 
-    if (--entered == 0 && gpu->cuda->thread_exchange_capture_mode != NULL) {
+    if (--entered == 0) {
         (void)gpu->cuda->thread_exchange_capture_mode(&mode_before);
     }
     (void)gpu->cuda->ctx_pop_current(&popped);

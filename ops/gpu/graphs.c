@@ -175,10 +175,10 @@ struct gpu_slab *gpu_graph_slab(struct gpu *gpu, struct gpu_graph *graph, size_t
 {
     struct gpu_slab *slab = graph->slabs;
 
-    if (slab != NULL && slab->bytes >= bytes) {
+    if (slab != NULL && slab->stretch.bytes >= bytes) {
         return slab;
     }
-    slab = gpu_slab_take_idle(gpu, bytes);
+    slab = gpu_slab_take(gpu, bytes, NULL);
     if (slab != NULL) {
         slab->next = graph->slabs;
         graph->slabs = slab;

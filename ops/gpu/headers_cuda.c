@@ -28,15 +28,11 @@ SAME_SCALAR(cu_pointer, CUdeviceptr);
 SAME_SCALAR(cu_device_attribute, CUdevice_attribute);
 SAME_SCALAR(cu_pointer_attribute, CUpointer_attribute);
 SAME_SCALAR(cu_capture_status, CUstreamCaptureStatus);
-SAME_SCALAR(cu_jit_option, CUjit_option);
-SAME_SCALAR(cu_library_option, CUlibraryOption);
 SAME_SCALAR(cu_context, CUcontext);
 SAME_SCALAR(cu_stream, CUstream);
 SAME_SCALAR(cu_event, CUevent);
 SAME_SCALAR(cu_module, CUmodule);
 SAME_SCALAR(cu_function, CUfunction);
-SAME_SCALAR(cu_library, CUlibrary);
-SAME_SCALAR(cu_kernel, CUkernel);
 SAME_SCALAR(cu_graph, CUgraph);
 SAME_SCALAR(cu_graph_node, CUgraphNode);
 SAME_SCALAR(cu_user_object, CUuserObject);
@@ -60,15 +56,11 @@ static_assert((size_t)CU_LEGACY_STREAM == (size_t)CU_STREAM_LEGACY &&
 #define cu_device_attribute CUdevice_attribute
 #define cu_pointer_attribute CUpointer_attribute
 #define cu_capture_status CUstreamCaptureStatus
-#define cu_jit_option CUjit_option
-#define cu_library_option CUlibraryOption
 #define cu_context CUcontext
 #define cu_stream CUstream
 #define cu_event CUevent
 #define cu_module CUmodule
 #define cu_function CUfunction
-#define cu_library CUlibrary
-#define cu_kernel CUkernel
 #define cu_graph CUgraph
 #define cu_graph_node CUgraphNode
 #define cu_user_object CUuserObject

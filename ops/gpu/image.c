@@ -1,13 +1,12 @@
 /*
  * The kernels of a GPU.
  */
-#include "ops/gpu/image.h"
-
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "ops/gpu/gpu.h"
 
 /* Largest file of kernels: a wrong path is not to eat the memory. */
 #define IMAGE_MAX ((size_t)256 << 20)
@@ -57,31 +56,6 @@ static tutti_status read_file(const char *path, void **image)
 
 /* --------------------------------------------------------------------- functions */
 
-static cu_result load(struct gpu *gpu, const void *image)
-{
-    const struct cuda_driver *cuda = gpu->cuda;
-
-    if (cuda->library_load_data != NULL && cuda->library_unload != NULL &&
-            cuda->library_get_kernel != NULL && cuda->kernel_get_function != NULL) {
-        return cuda->library_load_data(
-                &gpu->library, image, NULL, NULL, 0, NULL, NULL, 0);
-    }
-    return cuda->module_load_data(&gpu->module, image);
-}
-
-static cu_result find(struct gpu *gpu, const char *name, cu_function *function)
-{
-    const struct cuda_driver *cuda = gpu->cuda;
-    cu_kernel kernel = NULL;
-    cu_result result;
-
-    if (gpu->library == NULL) {
-        return cuda->module_get_function(function, gpu->module, name);
-    }
-    result = cuda->library_get_kernel(&kernel, gpu->library, name);
-    return result == CU_SUCCESS ? cuda->kernel_get_function(function, kernel) : result;
-}
-
 /*
  * Drivers load functions when they are first used, and may wait for the whole device then;
  * asking how many blocks fit is a use.
@@ -91,7 +65,8 @@ static cu_result find_all(struct gpu *gpu)
     for (int i = 0; i < KERNEL_COUNT; i++) {
         cu_function function = NULL;
         int blocks = 0;
-        cu_result result = find(gpu, kernel_name(i), &function);
+        cu_result result =
+                gpu->cuda->module_get_function(&function, gpu->module, kernel_name(i));
 
         if (result == CU_ERROR_NOT_FOUND && kernel_is_optional(i)) {
             continue;
@@ -118,7 +93,7 @@ static void say_none(struct gpu *gpu, const char *why)
 
 static tutti_status load_image(struct gpu *gpu, const void *image)
 {
-    cu_result result = load(gpu, image);
+    cu_result result = gpu->cuda->module_load_data(&gpu->module, image);
 
     if (result == CU_SUCCESS) {
         result = find_all(gpu);
@@ -152,18 +127,6 @@ tutti_status image_load(struct gpu *gpu)
     }
     mem_free(image);
     return status;
-}
-
-void image_unload(struct gpu *gpu)
-{
-    if (gpu->library != NULL) {
-        (void)gpu->cuda->library_unload(gpu->library);
-    }
-    if (gpu->module != NULL) {
-        (void)gpu->cuda->module_unload(gpu->module);
-    }
-    gpu->library = NULL;
-    gpu->module = NULL;
 }
 
 void gpu_kernels_drop(struct gpu *gpu)

@@ -16,57 +16,29 @@ struct pointer_facts {
     size_t bytes; /* 0: unknown                                            */
 };
 
-/** What is ours: not at all, given out, or not (any more). */
-enum ours {
-    OURS_NOT,
-    OURS_USED,
-    OURS_SHORT,
-    OURS_FREED
-};
-
-static enum ours look_at_own(struct gpu *gpu, cu_pointer address, size_t bytes)
+struct gpu_stretch *gpu_memory_stretch(struct gpu *gpu, cu_pointer address)
 {
-    const struct stretch *stretch;
-    enum ours ours = OURS_NOT;
-
-    (void)pthread_mutex_lock(&gpu->memory->lock);
-    stretch = memory_find_locked(gpu->memory, address);
-    if (stretch != NULL) {
-        const size_t offset = address - stretch->facts.base;
-        const struct piece *piece = pieces_at(&stretch->pieces, offset);
-        const bool fits = bytes <= piece->bytes - (offset - piece->offset);
-
-        ours = piece->state != PIECE_USED ? OURS_FREED : fits ? OURS_USED : OURS_SHORT;
-    }
-    (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return ours;
-}
-
-bool gpu_memory_stretch(
-        struct gpu *gpu, cu_pointer address, struct gpu_stretch *stretch)
-{
-    const struct stretch *found;
+    struct stretch *found;
 
     (void)pthread_mutex_lock(&gpu->memory->lock);
     found = memory_find_locked(gpu->memory, address);
-    if (found != NULL) {
-        *stretch = found->facts;
-    }
     (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return found != NULL && stretch->of_nccl;
+    return found != NULL && found->facts.of_nccl ? &found->facts : NULL;
 }
 
 /* Adds where an address lies, of a stretch that can be registered; *has is set if it does. */
 static uint64_t add_spot(struct gpu *gpu, const void *memory, uint64_t spot, bool *has)
 {
-    struct gpu_stretch stretch = { .base = 0 };
-    const bool is_there =
-            memory != NULL && gpu_memory_stretch(gpu, memory_pointer(memory), &stretch);
+    const struct gpu_stretch *stretch =
+            memory == NULL ? NULL : gpu_memory_stretch(gpu, memory_pointer(memory));
 
-    *has = *has || is_there;
-    spot = hash_u64(spot, is_there ? stretch.number + 1 : 0);
-    spot = hash_u64(spot, stretch.bytes);
-    return hash_u64(spot, is_there ? memory_pointer(memory) - stretch.base : 0);
+    if (stretch == NULL) {
+        return hash_u64(spot, 0);
+    }
+    *has = true;
+    spot = hash_u64(spot, stretch->number + 1);
+    spot = hash_u64(spot, stretch->bytes);
+    return hash_u64(spot, memory_pointer(memory) - stretch->base);
 }
 
 uint64_t gpu_memory_spot(struct gpu *gpu, const void *input, const void *output)
@@ -105,7 +77,7 @@ static cu_result ask(
 static tutti_status judge_device(const struct gpu *gpu, const void *memory,
         size_t bytes, const struct pointer_facts *facts)
 {
-    const cu_pointer address = (cu_pointer)(uintptr_t)memory;
+    const cu_pointer address = memory_pointer(memory);
 
     if (facts->ordinal != gpu->ordinal) {
         return error_set(TUTTI_ERR_INVALID,
@@ -141,7 +113,7 @@ static tutti_status look_elsewhere(
     if (status != TUTTI_OK) {
         return status;
     }
-    result = ask(gpu, (cu_pointer)(uintptr_t)memory, &facts);
+    result = ask(gpu, memory_pointer(memory), &facts);
     gpu_leave(gpu);
     if (result == CU_ERROR_INVALID_VALUE) {
         *space = OP_HOST; /* as drivers say of memory that they do not know */
@@ -165,18 +137,19 @@ static tutti_status look_elsewhere(
 tutti_status gpu_memory_look(
         struct gpu *gpu, const void *memory, size_t bytes, enum op_space *space)
 {
-    switch (look_at_own(gpu, (cu_pointer)(uintptr_t)memory, bytes)) {
-    case OURS_NOT:
-        break;
-    case OURS_USED:
-        *space = OP_DEVICE;
-        return gpu_alive(gpu);
-    case OURS_SHORT:
-        return refuse_short(gpu, memory, bytes);
-    case OURS_FREED:
+    struct piece rest;
+
+    if (!memory_rest(gpu, memory_pointer(memory), &rest)) {
+        return look_elsewhere(gpu, memory, bytes, space);
+    }
+    if (rest.state != PIECE_USED) {
         return error_set(TUTTI_ERR_INVALID,
                 "rank %d: the device memory at %p was given back with tutti_free()",
                 gpu->rank, memory);
     }
-    return look_elsewhere(gpu, memory, bytes, space);
+    if (bytes > rest.bytes) {
+        return refuse_short(gpu, memory, bytes);
+    }
+    *space = OP_DEVICE;
+    return gpu_alive(gpu);
 }

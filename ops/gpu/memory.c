@@ -17,6 +17,47 @@
 /* What the driver gives out is a multiple of this anyway. */
 #define STRETCH_ALIGNMENT ((size_t)2 << 20)
 
+/* ---------------------------------------------------------------------- source */
+
+bool gpu_registers(const struct gpu *gpu, const struct op_set *set)
+{
+    return gpu->config->gpu_register && set->index == TUTTI_WORLD && gpu->has_kernels &&
+            gpu->nccl != NULL && gpu->nccl->comm_register != NULL &&
+            gpu->nccl->comm_deregister != NULL && gpu->nccl->mem_alloc != NULL &&
+            gpu->nccl->mem_free != NULL;
+}
+
+tutti_status memory_grab(struct gpu *gpu, size_t bytes, struct gpu_stretch *stretch)
+{
+    const struct nccl_api *nccl = gpu->nccl;
+    cu_pointer pointer = 0;
+    void *address = NULL;
+    tutti_status status;
+
+    if (nccl != NULL && nccl->mem_alloc != NULL && nccl->mem_free != NULL &&
+            nccl->mem_alloc(&address, bytes) == NCCL_SUCCESS) {
+        *stretch = (struct gpu_stretch){
+            .base = memory_pointer(address), .bytes = bytes, .of_nccl = true
+        };
+        return TUTTI_OK;
+    }
+    status = gpu_check(
+            gpu, gpu->cuda->mem_alloc(&pointer, bytes), "allocate device memory");
+    if (status == TUTTI_OK) {
+        *stretch = (struct gpu_stretch){ .base = pointer, .bytes = bytes };
+    }
+    return status;
+}
+
+void memory_drop(const struct gpu *gpu, const struct gpu_stretch *stretch)
+{
+    if (stretch->of_nccl) {
+        (void)gpu->nccl->mem_free(memory_address(stretch->base));
+    } else {
+        (void)gpu->cuda->mem_free(stretch->base);
+    }
+}
+
 /* -------------------------------------------------------------------- stretches */
 
 struct stretch *memory_find_locked(const struct gpu_memory *memory, cu_pointer address)
@@ -29,42 +70,32 @@ struct stretch *memory_find_locked(const struct gpu_memory *memory, cu_pointer a
     return NULL;
 }
 
-bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes)
+bool memory_rest(struct gpu *gpu, cu_pointer address, struct piece *rest)
 {
-    const cu_pointer address = memory_pointer(memory);
     const struct stretch *stretch;
-    bool has = false;
 
     (void)pthread_mutex_lock(&gpu->memory->lock);
     stretch = memory_find_locked(gpu->memory, address);
     if (stretch != NULL) {
         const size_t offset = address - stretch->facts.base;
         const struct piece *piece = pieces_at(&stretch->pieces, offset);
+        const size_t before = offset - piece->offset;
 
-        has = piece->state == PIECE_USED &&
-                bytes <= piece->bytes - (offset - piece->offset);
+        *rest = (struct piece){ .offset = offset,
+            .bytes = piece->bytes - before,
+            .asked = piece->asked - size_min(before, piece->asked),
+            .state = piece->state };
     }
     (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return has;
+    return stretch != NULL;
 }
 
 bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes)
 {
-    const struct stretch *stretch;
-    bool is_padding = false;
+    struct piece rest;
 
-    (void)pthread_mutex_lock(&gpu->memory->lock);
-    stretch = memory_find_locked(gpu->memory, address);
-    if (stretch != NULL) {
-        const size_t offset = address - stretch->facts.base;
-        const struct piece *piece = pieces_at(&stretch->pieces, offset);
-
-        is_padding = piece->state == PIECE_USED &&
-                offset - piece->offset >= piece->asked &&
-                bytes <= piece->bytes - (offset - piece->offset);
-    }
-    (void)pthread_mutex_unlock(&gpu->memory->lock);
-    return is_padding;
+    return memory_rest(gpu, address, &rest) && rest.state == PIECE_USED &&
+            rest.asked == 0 && bytes <= rest.bytes;
 }
 
 /* At the end of the list. */
@@ -321,12 +352,7 @@ void gpu_memory_close(struct gpu *gpu)
 {
     struct gpu_memory *memory = gpu->memory;
 
-    if (memory == NULL) {
-        return;
-    }
     release_leaving(gpu);
-    slabs_close(gpu);
-    pinned_close(gpu);
     while (memory->stretches != NULL) {
         struct stretch *stretch = memory->stretches;
 

@@ -1,6 +1,6 @@
 /*
- * What the files about the memory of a GPU share: memory.c (tutti_alloc),
- * memory_source.c, slabs.c, pinned.c and look.c.
+ * What the files about the memory of a GPU share: memory.c (tutti_alloc), slabs.c, pinned.c
+ * and look.c.
  *
  * Nothing is given back to the driver before the GPU is closed: cuMemFree() waits for all
  * that is on the device, and a collective there may wait for a rank that waits for this one.
@@ -71,6 +71,8 @@ void memory_drop(const struct gpu *gpu, const struct gpu_stretch *stretch);
 
 /** The stretch with an address, or NULL; the lock is held. */
 struct stretch *memory_find_locked(const struct gpu_memory *memory, cu_pointer address);
+/** What is behind an address of the piece that it is in. False: it is none of ours. */
+bool memory_rest(struct gpu *gpu, cu_pointer address, struct piece *rest);
 
 void slabs_close(struct gpu *gpu);
 void pinned_close(struct gpu *gpu);

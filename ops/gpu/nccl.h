@@ -86,7 +86,7 @@ struct nccl_api {
  * loading it again is cheap and gives the same functions. Any thread. Communicators do not
  * survive fork().
  * @param library  name or path of the shared object ("libnccl.so.2"); a name that the loader does
- *                 not know is looked for in Python's packages (pip.h)
+ *                 not know is looked for in Python's packages
  * @param[out] api  filled on success only
  * @return TUTTI_OK; TUTTI_ERR_UNSUPPORTED with one sentence as the last error: no such
  *         library, too old, or a function is missing

@@ -110,53 +110,59 @@ TUTTI_MUST_USE tutti_status script_exchange(
 
 /* ------------------------------------------- for reduction.c and exchange.c */
 
-/** A segment: runs first .. end - 1. */
+/** Runs first .. end - 1 of a batch, which have one layout. */
 struct script_segment {
+    struct script *script; /* to be filled */
+    const struct script_view *view;
     size_t first; /* run */
     size_t end; /* the run behind the last */
     bool packs; /* it is packed on all ranks, wherever tensors lie          */
 };
 
-/** The segment that begins with a run; `bytes` says how large a run is, on all ranks. */
-struct script_segment script_next(const struct script_view *view, size_t first,
-        size_t (*bytes)(const struct script_view *view, size_t run));
+/** What NCCL is given of it: the layouts of some members, one behind the other. All that is
+ *  not of members is of member 0. */
+struct script_part {
+    int first; /* member */
+    int count; /* of members */
+    size_t bytes; /* from one's layout to the next                            */
+};
 
-/** Where the next run of a layout begins: behind `end`, on a boundary. */
-size_t script_align(size_t end);
+/** A side of tensors. */
+enum script_side {
+    SCRIPT_INPUT,
+    SCRIPT_OUTPUT
+};
+
+/** The next segment; false: there is none. Begin with one that has script and view alone. */
+bool script_next(struct script_segment *segment);
+/** A member's part. */
+struct script_part script_part_of(const struct script_segment *segment, int member);
+/** The parts of all members, if they are of one length; false: they are not. */
+bool script_part_of_all(const struct script_segment *segment, struct script_part *part);
+/** The part of one of the members of such a part. */
+struct script_part script_own(const struct script_part *part, int member);
+
+/**
+ * True where tensors lie as the layout says, so that NCCL may get them as they are.
+ * @param[out] place  where that is; else untouched
+ */
+bool script_lies(const struct script_segment *segment, enum script_side side,
+        const struct script_part *part, struct script_place *place);
+/** Has inputs packed at a place, and outputs unpacked from one. */
+void script_pack(const struct script_segment *segment, const struct script_part *part,
+        struct script_place to);
+void script_unpack(const struct script_segment *segment, const struct script_part *part,
+        struct script_place from);
 
 /** Makes room in the slab: the place of `bytes` bytes on a boundary. */
 struct script_place script_slab(struct script *script, size_t bytes);
-
-/** A place within memory. */
-struct script_place script_at(const void *memory, size_t offset);
 /** A place so many bytes behind another. */
 struct script_place script_behind(struct script_place place, size_t bytes);
-
-/**
- * Follows a tensor's range in a layout: true as long as each begins where the layout says.
- * Begin with a zeroed one.
- */
-struct script_span {
-    uint64_t base; /* address that offset 0 of the layout has              */
-    uint64_t end; /* of the range before                                   */
-    bool begun; /* there is a base */
-    bool broken; /* a range lay elsewhere */
-};
-void script_span_add(struct script_span *span, const struct script_view *view,
-        const void *memory, size_t bytes, size_t offset);
-/**
- * The layout ends at `offset`: what is between it and the last range must be padding. A
- * layout may end with empty runs, which begin on a boundary, too.
- */
-void script_span_end(
-        struct script_span *span, const struct script_view *view, size_t offset);
-/** True when there was a range and all lay as the layout says. */
-bool script_span_holds(const struct script_span *span);
-
-void script_gather(struct script *script, const void *tensor,
-        struct script_place packed, size_t count);
+/** Adds a piece that is unpacked; a call. Those of nothing are left out. */
 void script_scatter(struct script *script, const void *tensor,
         struct script_place packed, size_t count);
 void script_call(struct script *script, const struct script_call *call);
+/** TUTTI_OK, or the error of a script that there was no memory for. */
+tutti_status script_status(const struct script *script);
 
 #endif

@@ -20,42 +20,20 @@ static bool is_over(struct gpu *gpu, struct gpu_slab *slab)
     return slab->last_use == NULL;
 }
 
-/* The spare slab that is large enough, and nobody uses; else *pending is one in use. */
-static struct gpu_slab **find_idle(
-        struct gpu *gpu, size_t bytes, struct gpu_slab ***pending)
-{
-    struct gpu_slab **at = &gpu->memory->spare;
-
-    *pending = NULL;
-    for (; *at != NULL; at = &(*at)->next) {
-        if ((*at)->in_turn || (*at)->bytes < bytes) {
-            continue;
-        }
-        if (is_over(gpu, *at)) {
-            return at;
-        }
-        if (*pending == NULL) {
-            *pending = at;
-        }
-    }
-    return NULL;
-}
-
 static int count_large(const struct gpu *gpu, size_t bytes, bool in_turn)
 {
     int count = 0;
 
     for (const struct gpu_slab *s = gpu->memory->all; s != NULL; s = s->next_of_all) {
-        count += s->in_turn == in_turn && s->bytes >= bytes ? 1 : 0;
+        count += s->in_turn == in_turn && s->stretch.bytes >= bytes ? 1 : 0;
     }
     return count;
 }
 
-static struct gpu_slab *make(struct gpu *gpu, size_t bytes)
+static struct gpu_slab *make(struct gpu *gpu, size_t bytes, bool in_turn)
 {
     const size_t size = size_align(size_max(bytes, gpu->slab_bytes), SLAB_ALIGNMENT);
     struct gpu_slab *slab = mem_calloc(1, sizeof *slab);
-    struct gpu_stretch stretch = { .base = 0 };
     tutti_status status = TUTTI_ERR_NO_MEMORY;
 
     if (slab == NULL || size < bytes) {
@@ -64,48 +42,41 @@ static struct gpu_slab *make(struct gpu *gpu, size_t bytes)
         status = gpu_enter(gpu);
     }
     if (status == TUTTI_OK) {
-        status = memory_grab(gpu, size, &stretch);
+        status = memory_grab(gpu, size, &slab->stretch);
         gpu_leave(gpu);
     }
     if (status != TUTTI_OK) {
         mem_free(slab);
         return NULL;
     }
-    *slab = (struct gpu_slab){ .memory = stretch.base,
-        .bytes = stretch.bytes,
-        .of_nccl = stretch.of_nccl,
-        .next_of_all = gpu->memory->all };
+    slab->in_turn = in_turn;
+    slab->next_of_all = gpu->memory->all;
     gpu->memory->all = slab;
     return slab;
 }
 
-static struct gpu_slab *unlink_slab(struct gpu_slab **at)
+/* Of the spare ones that are large enough the one that was given back first. */
+static struct gpu_slab **find_spare(struct gpu *gpu, size_t bytes, bool in_turn)
 {
-    struct gpu_slab *slab = *at;
+    struct gpu_slab **at = &gpu->memory->spare;
 
-    *at = slab->next;
-    slab->next = NULL;
-    return slab;
-}
-
-struct gpu_slab *gpu_slab_take_idle(struct gpu *gpu, size_t bytes)
-{
-    struct gpu_slab **pending = NULL;
-    struct gpu_slab **idle = find_idle(gpu, bytes, &pending);
-
-    return idle != NULL ? unlink_slab(idle) : make(gpu, bytes);
+    while (*at != NULL && ((*at)->in_turn != in_turn || (*at)->stretch.bytes < bytes)) {
+        at = &(*at)->next;
+    }
+    return at;
 }
 
 /* The stream waits for the last use. */
 static struct gpu_slab *take_behind(
         struct gpu *gpu, struct gpu_slab **at, cu_stream stream)
 {
-    struct gpu_slab *slab;
+    struct gpu_slab *slab = *at;
 
-    if (!is_over(gpu, *at) && gpu_follow(gpu, stream, (*at)->last_use) != TUTTI_OK) {
+    if (!is_over(gpu, slab) && gpu_follow(gpu, stream, slab->last_use) != TUTTI_OK) {
         return NULL;
     }
-    slab = unlink_slab(at);
+    *at = slab->next;
+    slab->next = NULL;
     gpu_event_release(gpu, slab->last_use);
     slab->last_use = NULL;
     return slab;
@@ -113,33 +84,23 @@ static struct gpu_slab *take_behind(
 
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream)
 {
-    struct gpu_slab **pending = NULL;
-    struct gpu_slab **idle = find_idle(gpu, bytes, &pending);
+    struct gpu_slab **at = find_spare(gpu, bytes, false);
+    const bool is_idle = *at != NULL && is_over(gpu, *at);
+    const bool may_wait = *at != NULL && stream != NULL;
     struct gpu_slab *slab = NULL;
 
-    if (idle != NULL) {
-        return unlink_slab(idle);
+    if (!is_idle && (!may_wait || count_large(gpu, bytes, false) < SLABS_USUAL)) {
+        slab = make(gpu, bytes, false);
     }
-    if (pending == NULL || count_large(gpu, bytes, false) < SLABS_USUAL) {
-        slab = make(gpu, bytes);
-    }
-    return slab == NULL && pending != NULL ? take_behind(gpu, pending, stream) : slab;
+    return slab == NULL && (is_idle || may_wait) ? take_behind(gpu, at, stream) : slab;
 }
 
 struct gpu_slab *gpu_slab_take_turn(struct gpu *gpu, size_t bytes, cu_stream stream)
 {
-    struct gpu_slab **at = &gpu->memory->spare;
-    struct gpu_slab *made;
+    struct gpu_slab **at = find_spare(gpu, bytes, true);
 
     if (count_large(gpu, bytes, true) < SLABS_USUAL) {
-        made = make(gpu, bytes);
-        if (made != NULL) {
-            made->in_turn = true;
-        }
-        return made;
-    }
-    while (*at != NULL && (!(*at)->in_turn || (*at)->bytes < bytes)) {
-        at = &(*at)->next;
+        return make(gpu, bytes, true);
     }
     return *at != NULL ? take_behind(gpu, at, stream) : NULL;
 }
@@ -165,14 +126,11 @@ void slabs_close(struct gpu *gpu)
 
     while (memory->all != NULL) {
         struct gpu_slab *slab = memory->all;
-        const struct gpu_stretch stretch = {
-            .base = slab->memory, .bytes = slab->bytes, .of_nccl = slab->of_nccl
-        };
 
         memory->all = slab->next_of_all;
         gpu_event_release(gpu, slab->last_use);
         if (!gpu->is_gone) {
-            memory_drop(gpu, &stretch);
+            memory_drop(gpu, &slab->stretch);
         }
         mem_free(slab);
     }

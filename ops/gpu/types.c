@@ -12,17 +12,8 @@
  */
 #include "ops/gpu/types.h"
 
+#include "base/status.h"
 #include "ops/gpu/kernels/kernels.h"
-
-static bool is_half(tutti_dtype dtype)
-{
-    return dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16;
-}
-
-static bool is_float(tutti_dtype dtype)
-{
-    return is_half(dtype) || dtype == TUTTI_FLOAT32 || dtype == TUTTI_FLOAT64;
-}
 
 /* False: NCCL cannot reduce it. */
 static bool nccl_type(tutti_dtype dtype, nccl_dtype *type)
@@ -94,7 +85,7 @@ static bool selects(tutti_reduce_op op)
 static void set_scales(const struct op_batch *batch, struct gpu_form *form)
 {
     form->divisor = batch->op == TUTTI_AVERAGE ? batch->divisor : 1;
-    if (!is_float(form->dtype)) {
+    if (!dtype_is_float(form->dtype)) {
         return;
     }
     form->before = batch->prescale;
@@ -111,6 +102,39 @@ static void set_scales(const struct op_batch *batch, struct gpu_form *form)
 static bool is_rounded_between(const struct op_batch *batch)
 {
     return !selects(batch->op) || (batch->prescale != 1.0 && batch->postscale != 1.0);
+}
+
+/* As the table above says. */
+static tutti_dtype wire_of(const struct op_batch *batch, bool half_in_float)
+{
+    const bool averages = batch->op == TUTTI_AVERAGE;
+
+    switch (batch->dtype) {
+    case TUTTI_INT16:
+        return averages ? TUTTI_INT64 : TUTTI_INT32;
+    case TUTTI_UINT16:
+        return averages ? TUTTI_UINT64 : TUTTI_UINT32;
+    case TUTTI_INT8:
+    case TUTTI_INT32:
+        return averages ? TUTTI_INT64 : batch->dtype;
+    case TUTTI_UINT8:
+    case TUTTI_UINT32:
+        return averages ? TUTTI_UINT64 : batch->dtype;
+    case TUTTI_BOOL:
+        return TUTTI_UINT8;
+    case TUTTI_FLOAT16:
+    case TUTTI_BFLOAT16:
+        return half_in_float && is_rounded_between(batch) ? TUTTI_FLOAT32
+                                                          : batch->dtype;
+    case TUTTI_INT64:
+    case TUTTI_UINT64:
+    case TUTTI_FLOAT32:
+    case TUTTI_FLOAT64:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2:
+        break;
+    }
+    return batch->dtype;
 }
 
 bool gpu_form_of(
@@ -133,11 +157,9 @@ bool gpu_form_of(
     if (batch->dtype == TUTTI_BOOL && !selects(batch->op)) {
         return false;
     }
-    made.wire = pack_wire_type(
-            batch->dtype, batch->op, half_in_float && is_rounded_between(batch));
+    made.wire = wire_of(batch, half_in_float);
     made.casts = made.wire != batch->dtype;
-    if (!nccl_type(made.wire, &made.nccl) ||
-            (made.casts && !pack_is_supported(batch->dtype, made.wire))) {
+    if (!nccl_type(made.wire, &made.nccl)) {
         return false;
     }
     set_scales(batch, &made);

@@ -15,7 +15,7 @@ static const int errors[] = { CU_ERROR_OUT_OF_MEMORY, CU_ERROR_ILLEGAL_ADDRESS,
 
 /* Calls that give back what was had: what fails there cannot but stay. */
 static const char *const releases[] = { "cuCtxPopCurrent_v2", "cuEventDestroy_v2",
-    "cuLibraryUnload", "cuMemFreeHost", "cuMemFree_v2", "cuStreamDestroy_v2",
+    "cuModuleUnload", "cuMemFreeHost", "cuMemFree_v2", "cuStreamDestroy_v2",
     "cuDevicePrimaryCtxRelease_v2", "cuStreamSynchronize" };
 
 /* What is asked only to say something in an error, or has another way. */

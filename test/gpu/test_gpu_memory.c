@@ -17,6 +17,15 @@ static uint64_t address(const void *memory)
     return (uint64_t)(uintptr_t)memory;
 }
 
+/* True when memory is given out, all of it in one piece. */
+static bool has(struct gpu *gpu, const void *memory, size_t bytes)
+{
+    struct piece rest;
+
+    return memory_rest(gpu, address(memory), &rest) && rest.state == PIECE_USED &&
+            bytes <= rest.bytes;
+}
+
 static void *take(struct gpu *gpu, size_t bytes)
 {
     void *memory = gpu_memory_alloc(gpu, bytes);
@@ -89,7 +98,7 @@ GPU_TEST(test_memory_is_zeroed_aligned_and_side_by_side)
         assert_int_equal(address(memory) % 256, 0);
         assert_true(expected == 0 || address(memory) == expected);
         assert_zeroed(memory, sizes[i]);
-        assert_true(gpu_memory_has(f->gpu, memory, sizes[i]));
+        assert_true(has(f->gpu, memory, sizes[i]));
         expected = address(memory) + (sizes[i] + 255) / 256 * 256;
         expected += sizes[i] == 0 ? 256 : 0;
     }
@@ -128,8 +137,7 @@ GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
         (void)take(f->gpu, 4 * KIB); /* `first` or another free one */
         gpusim_settle();
         later = take(f->gpu, 4 * KIB);
-        assert_true(later == first || later == again ||
-                gpu_memory_has(f->gpu, first, 4 * KIB));
+        assert_true(later == first || later == again || has(f->gpu, first, 4 * KIB));
     }
 }
 
@@ -140,18 +148,31 @@ static const struct gpu_stretch *stretch_of(const struct fixture *f, const void 
     return found != NULL ? &found->facts : NULL;
 }
 
+GPU_TEST(test_what_a_size_is_rounded_up_by_is_padding)
+{
+    void *memory = take(f->gpu, 1000);
+    const uint64_t end = address(memory) + 1000;
+
+    assert_true(gpu_memory_is_padding(f->gpu, end, 24));
+    assert_true(gpu_memory_is_padding(f->gpu, end + 23, 1));
+    assert_false(gpu_memory_is_padding(f->gpu, end, 25));
+    assert_false(gpu_memory_is_padding(f->gpu, end - 1, 1));
+    gpu_memory_give_back(f->gpu, memory);
+    assert_false(gpu_memory_is_padding(f->gpu, end, 24));
+}
+
 GPU_TEST(test_large_pieces_get_memory_of_their_own)
 {
     void *large = take(f->gpu, 20 * MIB + 1);
 
-    assert_true(gpu_memory_has(f->gpu, large, 20 * MIB + 1));
-    assert_false(gpu_memory_has(f->gpu, large, 20 * MIB + 257));
-    assert_true(gpu_memory_has(f->gpu, (char *)large + 4096, 20 * MIB - 4095));
+    assert_true(has(f->gpu, large, 20 * MIB + 1));
+    assert_false(has(f->gpu, large, 20 * MIB + 257));
+    assert_true(has(f->gpu, (char *)large + 4096, 20 * MIB - 4095));
     assert_int_equal(stretch_of(f, large)->base, address(large));
     assert_int_equal(stretch_of(f, large)->bytes, 22 * MIB);
     assert_false(stretch_of(f, large)->of_nccl);
     assert_null(stretch_of(f, &large));
-    assert_false(gpu_memory_has(f->gpu, &large, 1));
+    assert_false(has(f->gpu, &large, 1));
 }
 
 GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
@@ -277,16 +298,17 @@ GPU_TEST(test_memory_of_others_is_refused)
 GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 {
     struct gpu_slab *small = gpu_slab_take(f->gpu, 1, f->gpu->streams[GPU_PACK]);
-    const size_t more = small->bytes + 1;
+    const size_t more = small->stretch.bytes + 1;
     struct gpu_slab *large;
 
     gpu_slab_give(f->gpu, small, NULL);
     large = gpu_slab_take(f->gpu, more, f->gpu->streams[GPU_PACK]);
     assert_ptr_not_equal(large, small);
-    assert_true(large->bytes >= more);
+    assert_true(large->stretch.bytes >= more);
     gpu_slab_give(f->gpu, large, NULL);
     gpusim_limit_memory(1, 0);
-    assert_null(gpu_slab_take(f->gpu, large->bytes + 1, f->gpu->streams[GPU_PACK]));
+    assert_null(
+            gpu_slab_take(f->gpu, large->stretch.bytes + 1, f->gpu->streams[GPU_PACK]));
     assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
     gpusim_fail_nothing();
 }

@@ -220,7 +220,7 @@ UNIT_TEST(test_kernels_that_cannot_be_had_are_said_once)
     struct gpu *gpu = NULL;
 
     rig_init(&rig);
-    gpusim_fail("cuLibraryLoadData", 1, CU_ERROR_NO_BINARY_FOR_GPU);
+    gpusim_fail("cuModuleLoadData", 1, CU_ERROR_NO_BINARY_FOR_GPU);
     gpu = rig_open(&rig);
     assert_false(gpu->has_kernels);
     assert_has(rig.lines, "has no kernels of tutti: no kernel image is available");

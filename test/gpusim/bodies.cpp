@@ -6,13 +6,13 @@
 
 #include "ops/gpu/kernels/integer.cuh"
 #include "ops/gpu/kernels/pack.cuh"
-#include "ops/gpu/kernels/rival.cuh"
+#include "test/gpu/real/rival.cuh"
 
 namespace
 {
 
 typedef void (*pack_thread_fn)(
-        const pack_header &, const pack_pieces, const kernel_place);
+        const pack_header &, const pack_piece *, const kernel_place);
 
 template <class Args, pack_thread_fn THREAD>
 void run_pack(const void *parameter, uint32_t blocks, uint32_t threads)
@@ -23,7 +23,7 @@ void run_pack(const void *parameter, uint32_t blocks, uint32_t threads)
         for (uint32_t thread = 0; thread < threads; thread++) {
             const kernel_place place = { block, blocks, thread, threads };
 
-            THREAD(args.header, pack_pieces_of(args), place);
+            THREAD(args.header, args.pieces, place);
         }
     }
 }
@@ -45,7 +45,7 @@ constexpr pack_thread_fn f64_f64 = pack_thread<pack_convert<double, double>>;
 /* In the order of their numbers. */
 static const kernel_body bodies[KERNEL_COUNT] = {
 #define PACK_BODIES(symbol, name) \
-    run_pack<pack_small, name>, run_pack<pack_large, name>, run_pack<pack_table, name>,
+    run_pack<pack_small, name>, run_pack<pack_large, name>,
     PACK_FAMILY_MAP(PACK_BODIES)
 };
 

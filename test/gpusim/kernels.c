@@ -4,29 +4,16 @@
  */
 #include "ops/gpu/kernels/kernels.h"
 
-#include "ops/gpu/kernels/rival.h"
+#include "test/gpu/real/rival.h"
 #include "test/gpusim/bodies.h"
 #include "test/gpusim/gpusim.h"
-
-/* The pieces of a launch: by value behind the header, or in device memory. */
-static const struct pack_piece *pieces_of(const struct pack_header *header)
-{
-    if (header->pieces != 0) {
-        return gpusim_at(header->pieces);
-    }
-    return (const struct pack_piece *)(header + 1);
-}
 
 static void pack_ranges(
         const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
 {
     const struct pack_header *header = launch->parameter;
-    const struct pack_piece *pieces = pieces_of(header);
+    const struct pack_piece *pieces = (const struct pack_piece *)(header + 1);
 
-    if (header->pieces != 0) {
-        gpusim_reads(accesses, header->pieces, header->piece_count * sizeof *pieces);
-        gpusim_reads(accesses, header->map, header->chunk_count * sizeof(uint32_t));
-    }
     for (uint32_t i = 0; i < header->piece_count; i++) {
         const uint64_t packed = header->packed + pieces[i].packed;
         const size_t tensor_bytes = pieces[i].count * header->tensor_bytes;
@@ -73,8 +60,7 @@ static void pack_launch_body(const struct gpusim_launch *launch)
       .ranges = pack_ranges, .body = pack_launch_body, .max_threads = KERNEL_THREADS },
 #define PACK_KERNELS(symbol, name) \
     KERNEL(name##_small, pack_small) \
-    KERNEL(name##_large, pack_large) \
-    KERNEL(name##_table, pack_table)
+    KERNEL(name##_large, pack_large)
 
 static const struct gpusim_kernel kernels[KERNEL_COUNT + 1] = {
     PACK_FAMILY_MAP(PACK_KERNELS)

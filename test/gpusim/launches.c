@@ -1,5 +1,5 @@
 /*
- * Modules, libraries and kernel launches. The image does not matter: a kernel is found by
+ * Modules and kernel launches. The image does not matter: a kernel is found by
  * its name among those compiled for the host.
  */
 #include <stdlib.h>
@@ -12,13 +12,13 @@ enum {
     SM_THREADS = 2048 /* that a multiprocessor holds */
 };
 
-/* A module of one context, or a library (context NULL). */
+/* A module of one context. */
 struct module {
     struct object object;
     const struct context *context;
 };
 
-/* What CUfunction and CUkernel stand for. */
+/* What a CUfunction stands for. */
 struct function {
     struct object object;
     const struct gpusim_kernel *kernel;
@@ -87,29 +87,10 @@ int sim_cuModuleLoadData(void **module, const void *image)
     return load(module, context_current());
 }
 
-int sim_cuLibraryLoadData(void **library, const void *image, void *jit_options,
-        void **jit_values, unsigned jit_count, void *library_options,
-        void **library_values, unsigned library_count)
-{
-    (void)image;
-    (void)jit_options;
-    (void)jit_values;
-    (void)jit_count;
-    (void)library_options;
-    (void)library_values;
-    (void)library_count;
-    return load(library, NULL);
-}
-
 int sim_cuModuleUnload(void *module)
 {
     object_drop(module);
     return CUDA_SUCCESS;
-}
-
-int sim_cuLibraryUnload(void *library)
-{
-    return sim_cuModuleUnload(library);
 }
 
 int sim_cuModuleGetFunction(void **function, void *module, const char *name)
@@ -128,11 +109,6 @@ int sim_cuModuleGetFunction(void **function, void *module, const char *name)
     return CUDA_SUCCESS;
 }
 
-int sim_cuLibraryGetKernel(void **kernel, void *library, const char *name)
-{
-    return sim_cuModuleGetFunction(kernel, library, name);
-}
-
 /* ---- functions ---- */
 
 int function_find(const void *function)
@@ -141,12 +117,6 @@ int function_find(const void *function)
     const int result = object_find(KERNEL, function);
 
     return result == CUDA_SUCCESS ? object_find(MODULE, found->module) : result;
-}
-
-int sim_cuKernelGetFunction(void **function, void *kernel)
-{
-    *function = kernel;
-    return CUDA_SUCCESS;
 }
 
 int sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -192,8 +162,7 @@ static int launch_submit(const struct function *function, struct stream *stream,
             threads > kernel->max_threads) {
         return CUDA_INVALID_VALUE;
     }
-    if (function->module->context != NULL &&
-            function->module->context != stream->context) {
+    if (function->module->context != stream->context) {
         return CUDA_INVALID_HANDLE;
     }
     launch = malloc(sizeof *launch + kernel->parameter_bytes);

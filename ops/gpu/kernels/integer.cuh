@@ -96,12 +96,12 @@ KERNEL_FN void integer_chunk(const pack_header &header, const pack_span &span)
 
 /* One thread. */
 KERNEL_FN void integer_thread(
-        const pack_header &header, const pack_pieces pieces, const kernel_place place)
+        const pack_header &header, const pack_piece *pieces, const kernel_place place)
 {
     for (uint64_t chunk = place.block; chunk < header.chunk_count;
             chunk += place.blocks) {
         pack_span span = pack_span_of(
-                header, pack_find(pieces, (uint32_t)chunk), (uint32_t)chunk);
+                header, pack_find(header, pieces, (uint32_t)chunk), (uint32_t)chunk);
 
         span.thread = place.thread;
         span.threads = place.threads;

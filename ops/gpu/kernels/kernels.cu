@@ -30,16 +30,13 @@ static __device__ __forceinline__ kernel_place here()
         __VA_ARGS__; \
     }
 #define PACK_KERNEL(name, args_type, ...) \
-    KERNEL(name, args_type, __VA_ARGS__(args.header, pack_pieces_of(args), here()))
+    KERNEL(name, args_type, __VA_ARGS__(args.header, args.pieces, here()))
 #if KERNEL_HAS_LARGE
 #    define PACK_KERNELS(name, ...) \
         PACK_KERNEL(name##_small, pack_small, __VA_ARGS__) \
-        PACK_KERNEL(name##_large, pack_large, __VA_ARGS__) \
-        PACK_KERNEL(name##_table, pack_table, __VA_ARGS__)
+        PACK_KERNEL(name##_large, pack_large, __VA_ARGS__)
 #else
-#    define PACK_KERNELS(name, ...) \
-        PACK_KERNEL(name##_small, pack_small, __VA_ARGS__) \
-        PACK_KERNEL(name##_table, pack_table, __VA_ARGS__)
+#    define PACK_KERNELS(name, ...) PACK_KERNEL(name##_small, pack_small, __VA_ARGS__)
 #endif
 #define CONVERSION(name, in, out) PACK_KERNELS(name, pack_thread<pack_convert<in, out>>)
 

@@ -2,29 +2,23 @@
  * The GPU's kernels: packing tensors into a fusion buffer and out of it, with scaling,
  * casting and division on the way.
  *
- * This header is what the host needs to launch them: structs that lie in device memory or
- * are passed as kernel parameters, and pure functions that fill them. Nothing here calls
+ * This header is what the host needs to launch them: structs that are passed as kernel
+ * parameters, and pure functions that fill them. Nothing here calls
  * CUDA. The bodies are in pack.cuh, which nvcc compiles for the GPU (kernels.cu)
  * and a C++ compiler for the simulator and for unit tests.
  *
  * Packing. A plan lists pieces: a tensor in device memory and its place in the packed
- * buffer. The work is cut in chunks of a fixed size; a block of threads takes chunks b,
- * b + grid, b + 2 grid ... and finds the piece of each. One plan serves both directions:
+ * buffer. They are passed by value: what has more than fit takes several launches. The work
+ * is cut in chunks of a fixed size; a block of threads takes chunks b, b + grid, b + 2 grid
+ * ... and finds the piece of each. One plan serves both directions:
  *
  *   gather   packed[i] = cast(tensor[i] * scale)              before the collective
  *   scatter  tensor[i] = cast(packed[i] / divisor * scale)    after it
  *
- * Arithmetic is that of ops/reduce: float32, float64 for float64; one rounding, to nearest even; a product with 1 and a quotient by 1 are left out. Integers
- * are not scaled; they are widened and cut to the width of the other side, and divided in
- * 64 bits, truncated toward zero. A NaN stays a NaN; its payload is not specified.
- *
- * Where the pieces come from is the form of a launch:
- *
- *   small   by value, in 4 KiB of kernel parameters, which every driver takes
- *   large   by value, in 32,764 bytes: CUDA 12.1 and later
- *   table   in device memory, for more pieces than that, or for plans that are kept
- *
- * All functions are pure but for the memory of a plan, and may be called by any thread.
+ * Arithmetic is that of ops/reduce: float32, float64 for float64; one rounding, to nearest
+ * even; a product with 1 and a quotient by 1 are left out. Integers are not scaled; they
+ * are widened and cut to the width of the other side, and divided in 64 bits, truncated
+ * toward zero. A NaN stays a NaN; its payload is not specified.
  */
 #ifndef TUTTI_OPS_GPU_KERNELS_KERNELS_H
 #define TUTTI_OPS_GPU_KERNELS_KERNELS_H
@@ -43,17 +37,16 @@ extern "C" {
 
 /** Work is cut in pieces of so many bytes of the wider side. */
 #define PACK_CHUNK_BYTES 32768
-/** Pieces begin at such offsets of a packed buffer: stores of 16 bytes stay whole. */
-#define PACK_ALIGNMENT 128
 /** Threads of a block, of all kernels. */
 #define KERNEL_THREADS 256
 /** Blocks for each multiprocessor, where it is not known how many it holds. */
 #define KERNEL_BLOCKS_PER_SM 8
 
-/** A piece of a batch. Lies in kernel parameters or in device memory. */
+/** A piece of a batch. */
 struct pack_piece {
     uint64_t tensor; /* device address; any alignment                              */
-    uint64_t packed; /* bytes from the beginning of the packed buffer              */
+    uint64_t packed; /* bytes from the beginning of the packed buffer; any, but on a
+                        boundary of 16 bytes stores stay whole                     */
     uint64_t count; /* elements, at least 1                                        */
     uint32_t first_chunk; /* chunks of all pieces before this one                  */
     uint32_t chunk_count; /* its own                                               */
@@ -71,8 +64,6 @@ enum {
 /** What one launch does; the beginning of its parameters. */
 struct pack_header {
     uint64_t packed; /* device address of the packed buffer                        */
-    uint64_t pieces; /* table: device address of the pieces; else 0                */
-    uint64_t map; /* table: device address of the piece of each chunk, uint32_t    */
     double factor; /* elements are multiplied by it, after the division            */
     uint32_t piece_count; /* at least 1                                            */
     uint32_t chunk_count; /* of all pieces                                         */
@@ -93,7 +84,7 @@ struct pack_header {
 #define PACK_LARGE_PIECES \
     ((KERNEL_LARGE_BYTES - sizeof(struct pack_header)) / sizeof(struct pack_piece))
 
-/** The parameter of a kernel of the form small, large and table. */
+/** The parameter of a kernel of the form small, and of one of the form large. */
 struct pack_small {
     struct pack_header header;
     struct pack_piece pieces[PACK_SMALL_PIECES];
@@ -102,24 +93,13 @@ struct pack_large {
     struct pack_header header;
     struct pack_piece pieces[PACK_LARGE_PIECES];
 };
-struct pack_table {
-    struct pack_header header;
-};
-
-/** Room for the parameter of any form. */
-union pack_args {
-    struct pack_header header;
-    struct pack_small small;
-    struct pack_large large;
-    struct pack_table table;
-};
 
 /* ----------------------------------------------------------------------- the kernels */
 
 /**
  * Kernels that pack: X(symbol, name). They are named by the type that is read and the one
  * that is written: the same kernel gathers and scatters. `copy` does all that needs no
- * arithmetic, `integer` all integers. Each is there in three forms.
+ * arithmetic, `integer` all integers. Each is there in two forms.
  */
 #define PACK_FAMILY_MAP(X) \
     X(COPY, copy) \
@@ -141,11 +121,10 @@ enum kernel_family {
 #undef KERNEL_FAMILY
 };
 
-/** How the pieces of a launch reach the kernel. */
+/** How many pieces a kernel takes. */
 enum pack_form {
-    PACK_SMALL,
-    PACK_LARGE,
-    PACK_TABLE,
+    PACK_SMALL, /* in 4 KiB of parameters, which every driver takes                */
+    PACK_LARGE, /* in 32,764 bytes: CUDA 12.1 and later                            */
     PACK_FORMS /* how many there are */
 };
 
@@ -165,22 +144,19 @@ bool kernel_is_optional(int kernel);
 /**
  * The fatbin with all kernels that this build contains.
  * @param[out] bytes  its size; 0 without one
- * @return its bytes, for cuLibraryLoadData or cuModuleLoadData, there as long as the
- *         library; NULL: the build had no nvcc
+ * @return its bytes, for cuModuleLoadData, there as long as the library; NULL: the build
+ *         had no nvcc
  */
 const void *kernel_image(size_t *bytes);
 
 /* ------------------------------------------------------------------------- the host */
 
-/** The layout of a batch. A zeroed one may be given to pack_plan_fini(). */
+/** The pieces of one launch. */
 struct pack_plan {
     tutti_dtype tensor_type; /* of the tensors                                     */
     tutti_dtype packed_type; /* of the packed buffer                               */
-    struct pack_piece *pieces; /* piece_count of them; owned                       */
-    size_t piece_count; /* so far                                                  */
-    size_t piece_capacity; /* for which there is memory                            */
-    uint64_t packed_bytes; /* of the buffer, so far; a multiple of PACK_ALIGNMENT  */
-    uint32_t chunk_count; /* of all pieces                                         */
+    struct pack_large
+            args; /* the kernel's parameter; pieces and their numbers so far */
 };
 
 /** Which way. */
@@ -193,7 +169,6 @@ enum pack_direction {
 struct pack_work {
     enum pack_direction direction; /* into the packed buffer or out of it          */
     uint64_t packed; /* device address of it                                       */
-    uint64_t table; /* device address of the plan's table; 0: pieces by value      */
     double scale; /* floats are multiplied by it, after the division; integers: 1  */
     int divisor; /* elements are divided by it; 1: they are not                    */
 };
@@ -206,12 +181,12 @@ struct kernel_target {
                                      time; 0: unknown */
 };
 
-/** A launch: what cuLaunchKernel() needs. */
+/** A launch: what cuLaunchKernel() needs besides plan->args. */
 struct kernel_launch {
     int kernel; /* the number of its function                                      */
     uint32_t grid; /* blocks                                                       */
     uint32_t threads; /* of a block                                                */
-    size_t args_bytes; /* of the one parameter, which is a struct                  */
+    size_t args_bytes; /* of plan->args that are the one parameter                 */
 };
 
 /**
@@ -223,55 +198,26 @@ size_t kernel_parameter_bytes(int driver_version);
 /** True when tensors of one type can be packed as the other and unpacked again. */
 bool pack_is_supported(tutti_dtype tensor_type, tutti_dtype packed_type);
 
-/**
- * The type in which NCCL is to reduce tensors of a type, so that the result is what
- * docs/numerics.md promises: integers are averaged in 64 bits, 16-bit integers travel as
- * 32 bits (NCCL has no such type), bool as uint8.
- * @param half_in_float  float16 and bfloat16 travel as float32, and are rounded once
- * @return the type; one for which pack_is_supported()
- */
-tutti_dtype pack_wire_type(
-        tutti_dtype tensor_type, tutti_reduce_op op, bool half_in_float);
+/** How many pieces a launch takes. */
+size_t pack_pieces_max(const struct kernel_target *target);
 
-/** An empty plan for a pair of types that pack_is_supported(). Frees nothing. */
+/** An empty plan for a pair of types that pack_is_supported(). */
 void pack_plan_init(
         struct pack_plan *plan, tutti_dtype tensor_type, tutti_dtype packed_type);
-void pack_plan_fini(struct pack_plan *plan);
-/** Empties a plan for use with other types; keeps its memory. */
-void pack_plan_reset(
-        struct pack_plan *plan, tutti_dtype tensor_type, tutti_dtype packed_type);
 
 /**
- * Adds a tensor behind those that are there, at the next multiple of PACK_ALIGNMENT; one
- * of no elements adds nothing.
- * @param tensor  device address
- * @return TUTTI_OK, or TUTTI_ERR_NO_MEMORY or TUTTI_ERR_INVALID (more than 2^32 - 1
- *         chunks or pieces, or 2^63 bytes); then the plan is as it was
+ * Adds a piece; one of no elements adds nothing. There are fewer than pack_pieces_max().
+ * @param tensor, packed  see struct pack_piece
  */
-tutti_status pack_plan_add(struct pack_plan *plan, uint64_t tensor, uint64_t count);
-/** As pack_plan_add(), at an offset of the packed buffer that the caller chooses. */
-tutti_status pack_plan_add_at(
-        struct pack_plan *plan, uint64_t tensor, uint64_t count, uint64_t offset);
-
-/** The form in which a plan without a table is launched; PACK_TABLE: it needs one. */
-enum pack_form pack_plan_form(
-        const struct pack_plan *plan, const struct kernel_target *target);
-/** Bytes of a plan's table in device memory. */
-size_t pack_table_bytes(const struct pack_plan *plan);
-/**
- * Writes the table as it must lie in device memory, at an address that is a multiple of 8.
- * @param[out] image  pack_table_bytes(), on a boundary of 8 bytes
- */
-void pack_table_write(const struct pack_plan *plan, void *image);
+void pack_plan_add(
+        struct pack_plan *plan, uint64_t tensor, uint64_t count, uint64_t packed);
 
 /**
- * Fills the parameters of a launch. The plan has at least one piece, and a table when
- * pack_plan_form() says so.
- * @param[out] args  room for any form: its first kernel_launch.args_bytes are set
+ * Fills in the rest of plan->args. The plan has at least one piece. It may be launched again
+ * with other work.
  */
-struct kernel_launch pack_launch(const struct pack_plan *plan,
-        const struct pack_work *work, const struct kernel_target *target,
-        union pack_args *args);
+struct kernel_launch pack_launch(struct pack_plan *plan, const struct pack_work *work,
+        const struct kernel_target *target);
 
 #ifdef __cplusplus
 }

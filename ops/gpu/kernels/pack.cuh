@@ -266,34 +266,12 @@ template <class Op> KERNEL_FN void pack_chunk(const pack_span &span, const Op &o
 
 /* ---------------------------------------------------------------------------- pieces */
 
-/* Where they are: in the parameters, or, with a map, in device memory. */
-struct pack_pieces {
-    const pack_piece *list;
-    const uint32_t *map; /* the piece of each chunk; 0: to be searched for         */
-    uint32_t count;
-};
-
-template <class Args> KERNEL_FN pack_pieces pack_pieces_of(const Args &args)
-{
-    const pack_pieces pieces = { args.pieces, 0, args.header.piece_count };
-
-    return pieces;
-}
-
-KERNEL_FN pack_pieces pack_pieces_of(const pack_table &args)
-{
-    const pack_pieces pieces = { global_memory<const pack_piece>(args.header.pieces),
-        global_memory<const uint32_t>(args.header.map), args.header.piece_count };
-
-    return pieces;
-}
-
 /* The last piece that begins at or before a chunk. */
-KERNEL_FN uint32_t pack_search(
-        const pack_piece *pieces, uint32_t piece_count, uint32_t chunk)
+KERNEL_FN const pack_piece &pack_find(
+        const pack_header &header, const pack_piece *pieces, uint32_t chunk)
 {
     uint32_t low = 0;
-    uint32_t high = piece_count;
+    uint32_t high = header.piece_count;
 
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
@@ -304,14 +282,7 @@ KERNEL_FN uint32_t pack_search(
             high = middle;
         }
     }
-    return low;
-}
-
-/* The piece of a chunk. */
-KERNEL_FN const pack_piece &pack_find(const pack_pieces &pieces, uint32_t chunk)
-{
-    return pieces.list[pieces.map != 0 ? pieces.map[chunk]
-                                       : pack_search(pieces.list, pieces.count, chunk)];
+    return pieces[low];
 }
 
 /* A chunk of a piece, in elements of the two sides. */
@@ -347,7 +318,7 @@ struct kernel_place {
 /* One thread of a copy or a conversion. */
 template <class Op>
 KERNEL_FN void pack_thread(
-        const pack_header &header, const pack_pieces pieces, const kernel_place place)
+        const pack_header &header, const pack_piece *pieces, const kernel_place place)
 {
     const Op op(header);
     /* A copy counts in bytes. */
@@ -356,7 +327,7 @@ KERNEL_FN void pack_thread(
     for (uint64_t chunk = place.block; chunk < header.chunk_count;
             chunk += place.blocks) {
         pack_span span = pack_span_of(
-                header, pack_find(pieces, (uint32_t)chunk), (uint32_t)chunk);
+                header, pack_find(header, pieces, (uint32_t)chunk), (uint32_t)chunk);
 
         span.count *= unit;
         span.thread = place.thread;

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
 #include "test/gpusim/bodies.h"
@@ -126,7 +125,8 @@ static bool launch(struct loaded *k, const struct kernel_launch *l, void *args)
 /** A batch on one side. */
 struct side {
     struct pack_plan plan;
-    uint64_t tensors, packed, table; /* addresses                                 */
+    uint64_t tensors, packed; /* addresses                                        */
+    size_t packed_bytes;
 };
 
 /*
@@ -142,19 +142,19 @@ static size_t plan_side(struct side *side, const struct pair *pair, enum pack_fo
 
     pack_plan_init(&side->plan, pair->tensor, pair->packed);
     side->tensors = tensors;
+    side->packed_bytes = 0;
     for (size_t i = 0; i < many; i++) {
-        if (pack_plan_add(&side->plan, tensors + offset, counts[i % COUNTS]) !=
-                TUTTI_OK) {
-            (void)fprintf(stderr, "device_kernels: %s\n", error_last());
-            abort();
-        }
+        pack_plan_add(
+                &side->plan, tensors + offset, counts[i % COUNTS], side->packed_bytes);
+        side->packed_bytes +=
+                (counts[i % COUNTS] * tutti_dtype_size(pair->packed) + 127) / 128 * 128;
         offset += (counts[i % COUNTS] + 1 + i % 3) * element;
     }
     return offset;
 }
 
-static struct kernel_launch prepare(const struct side *side, enum pack_direction way,
-        enum pack_form form, tutti_dtype dtype, union pack_args *args)
+static struct kernel_launch prepare(struct side *side, enum pack_direction way,
+        enum pack_form form, tutti_dtype dtype)
 {
     const struct kernel_target target = { .sm_count = 4,
         .parameter_bytes =
@@ -162,51 +162,38 @@ static struct kernel_launch prepare(const struct side *side, enum pack_direction
     const bool divides = dtype != TUTTI_BOOL && tutti_dtype_size(dtype) > 0;
     const struct pack_work work = { .direction = way,
         .packed = side->packed,
-        .table = form == PACK_TABLE ? side->table : 0,
         .scale = dtype_is_real(dtype) ? 0.75 : 1,
         .divisor =
                 way == PACK_SCATTER && divides && dtype < TUTTI_FLOAT8_E4M3 ? 3 : 1 };
 
-    return pack_launch(&side->plan, &work, &target, args);
+    return pack_launch(&side->plan, &work, &target);
 }
 
 static void run_pack(struct loaded *k, const struct pair *pair, enum pack_direction way,
         enum pack_form form)
 {
-    static union pack_args args;
-    struct side host = { .packed = 0 }, device = { .packed = 0 };
+    static struct side host, device;
     const size_t tensor_bytes = plan_side(&host, pair, form, 0);
     struct twin tensors = twin_new(k, pair->tensor, tensor_bytes, 1 + (uint32_t)way);
-    struct twin packed = twin_new(k, pair->packed, host.plan.packed_bytes, 7);
-    struct twin table = twin_new(k, TUTTI_UINT8, pack_table_bytes(&host.plan), 9);
+    struct twin packed = twin_new(k, pair->packed, host.packed_bytes, 7);
     struct kernel_launch l;
     char what[128];
 
-    pack_plan_fini(&host.plan);
     (void)plan_side(&host, pair, form, (uint64_t)(uintptr_t)tensors.host);
     (void)plan_side(&device, pair, form, device_address(tensors.device));
     host.packed = (uint64_t)(uintptr_t)packed.host;
     device.packed = device_address(packed.device);
-    device.table = device_address(table.device);
-    pack_table_write(&device.plan, table.host);
-    device_upload(&k->rig, table.device, table.host, table.bytes);
-    pack_table_write(&host.plan, table.host);
-    host.table = (uint64_t)(uintptr_t)table.host;
-
-    l = prepare(&device, way, form, pair->tensor, &args);
-    if (launch(k, &l, &args)) {
+    l = prepare(&device, way, form, pair->tensor);
+    if (launch(k, &l, &device.plan.args)) {
         (void)snprintf(what, sizeof what, "%s, %s, %s as %s", kernel_name(l.kernel),
                 way == PACK_GATHER ? "gather" : "scatter",
                 tutti_dtype_name(pair->tensor), tutti_dtype_name(pair->packed));
-        l = prepare(&host, way, form, pair->tensor, &args);
-        kernel_body_of(l.kernel)(&args, l.grid, l.threads);
+        l = prepare(&host, way, form, pair->tensor);
+        kernel_body_of(l.kernel)(&host.plan.args, l.grid, l.threads);
         compare(k, way == PACK_GATHER ? &packed : &tensors, what);
     }
-    pack_plan_fini(&host.plan);
-    pack_plan_fini(&device.plan);
     twin_end(k, &tensors);
     twin_end(k, &packed);
-    twin_end(k, &table);
 }
 
 static void run_packs(struct loaded *k)

@@ -16,10 +16,10 @@
 
 #include "base/error.h"
 #include "bench/core/workloads.h"
-#include "ops/gpu/kernels/rival.h"
 #include "ops/gpu/packing.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
+#include "test/gpu/real/rival.h"
 #include "test/suite/buffer.h"
 
 #define SAMPLES_MAX 1000
@@ -90,39 +90,44 @@ struct batch {
     const struct kind *kind;
     unsigned char *tensors; /* all of them, apart, in one allocation */
     size_t tensor_bytes; /* of that allocation */
-    void *packed, *table;
-    struct pack_plan plan;
+    void *packed;
+    size_t packed_bytes;
+    struct pack_piece *pieces; /* without chunks; owned */
+    size_t piece_count;
     double traffic; /* bytes that a copy of it reads and writes */
 };
 
 /* ------------------------------------------------------------------------ batches */
 
-/* Plans the tensors of a case, with offsets for addresses; returns the bytes that they take. */
-static size_t plan_case(struct pack_plan *plan, const struct pack_case *c,
-        const struct kind *kind, bool checks)
+static size_t apart(size_t bytes)
 {
-    const size_t element = tutti_dtype_size(kind->tensor);
-    struct bench_workload workload;
-    size_t offset = c->shifted ? element : 0;
+    return (bytes + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
+}
 
-    pack_plan_init(plan, kind->tensor, kind->packed);
+/* Lays out the tensors of a case, with offsets for addresses. */
+static void plan_case(struct batch *batch, const struct pack_case *c, bool checks)
+{
+    const size_t element = tutti_dtype_size(batch->kind->tensor);
+    struct bench_workload workload;
+
+    batch->tensor_bytes = c->shifted ? element : 0;
     if (!(c->workload != NULL ? bench_workload_init(&workload, c->workload)
                               : bench_workload_init_uniform(
                                         &workload, c->tensors, c->bytes / element))) {
         abort();
     }
+    batch->pieces = must_alloc(workload.count, sizeof *batch->pieces);
     for (size_t i = 0; i < workload.count && !(checks && i == CHECK_TENSORS); i++) {
         const uint64_t all = workload.tensors[i].count;
         const uint64_t count = checks && all > CHECK_ELEMENTS ? CHECK_ELEMENTS : all;
 
-        if (pack_plan_add(plan, offset, count) != TUTTI_OK) {
-            abort();
-        }
-        offset += (count * element + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT *
-                TENSOR_ALIGNMENT;
+        batch->pieces[batch->piece_count++] = (struct pack_piece){
+            .tensor = batch->tensor_bytes, .packed = batch->packed_bytes, .count = count
+        };
+        batch->tensor_bytes += apart(count * element);
+        batch->packed_bytes += apart(count * tutti_dtype_size(batch->kind->packed));
     }
     bench_workload_fini(&workload);
-    return offset;
 }
 
 static struct batch batch_new(
@@ -130,24 +135,16 @@ static struct batch batch_new(
 {
     const struct device_rig *rig = &bench->rig;
     struct batch batch = { .kind = kind };
-    size_t table_bytes;
-    void *table;
 
-    batch.tensor_bytes = plan_case(&batch.plan, c, kind, bench->checks);
+    plan_case(&batch, c, bench->checks);
     batch.tensors = device_memory(rig, batch.tensor_bytes);
-    batch.packed = device_memory(rig, batch.plan.packed_bytes);
-    for (size_t i = 0; i < batch.plan.piece_count; i++) {
-        batch.plan.pieces[i].tensor += device_address(batch.tensors);
-        batch.traffic += (double)batch.plan.pieces[i].count *
+    batch.packed = device_memory(rig, batch.packed_bytes);
+    for (size_t i = 0; i < batch.piece_count; i++) {
+        batch.pieces[i].tensor += device_address(batch.tensors);
+        batch.traffic += (double)batch.pieces[i].count *
                 (double)(tutti_dtype_size(kind->tensor) +
                         tutti_dtype_size(kind->packed));
     }
-    table_bytes = pack_table_bytes(&batch.plan);
-    table = must_alloc(table_bytes, 1);
-    pack_table_write(&batch.plan, table);
-    batch.table = device_memory(rig, table_bytes);
-    device_upload(rig, batch.table, table, table_bytes);
-    free(table);
     return batch;
 }
 
@@ -155,8 +152,7 @@ static void batch_end(const struct bench *bench, struct batch *batch)
 {
     device_drop(&bench->rig, batch->tensors);
     device_drop(&bench->rig, batch->packed);
-    device_drop(&bench->rig, batch->table);
-    pack_plan_fini(&batch->plan);
+    free(batch->pieces);
 }
 
 /* --------------------------------------------------------------------------- ways */
@@ -172,43 +168,46 @@ static void launch(const struct bench *bench, cu_function function, uint32_t gri
             "launch a kernel");
 }
 
-/* As a planned batch, whose table is in device memory, or as one that is seen once: by value. */
+/* In as many launches as it has pieces for. */
 static void run_kernel(const struct bench *bench, const struct batch *batch,
-        enum pack_direction direction, bool by_value)
+        enum pack_direction direction)
 {
-    static union pack_args args;
-    const bool needs_table = !by_value ||
-            pack_plan_form(&batch->plan, &bench->packing.target) == PACK_TABLE;
+    static struct pack_plan plan;
+    const struct kernel_target *target = &bench->packing.target;
+    const size_t most = pack_pieces_max(target);
     const struct pack_work work = { .direction = direction,
         .packed = device_address(batch->packed),
-        .table = needs_table ? device_address(batch->table) : 0,
         .scale = 1,
         .divisor = direction == PACK_SCATTER ? RANKS : 1 };
-    const struct kernel_launch l =
-            pack_launch(&batch->plan, &work, &bench->packing.target, &args);
 
-    launch(bench, bench->gpu->kernels[l.kernel], l.grid, l.threads, &args);
+    for (size_t i = 0; i < batch->piece_count;) {
+        struct kernel_launch l;
+
+        pack_plan_init(&plan, batch->kind->tensor, batch->kind->packed);
+        for (size_t some = 0; some < most && i < batch->piece_count; some++, i++) {
+            const struct pack_piece *piece = &batch->pieces[i];
+
+            pack_plan_add(&plan, piece->tensor, piece->count, piece->packed);
+        }
+        l = pack_launch(&plan, &work, target);
+        launch(bench, bench->gpu->kernels[l.kernel], l.grid, l.threads, &plan.args);
+    }
 }
 
 static void run_pack(const struct bench *bench, const struct batch *batch)
 {
-    run_kernel(bench, batch, PACK_GATHER, false);
-}
-
-static void run_by_value(const struct bench *bench, const struct batch *batch)
-{
-    run_kernel(bench, batch, PACK_GATHER, true);
+    run_kernel(bench, batch, PACK_GATHER);
 }
 
 static void run_unpack(const struct bench *bench, const struct batch *batch)
 {
-    run_kernel(bench, batch, PACK_SCATTER, false);
+    run_kernel(bench, batch, PACK_SCATTER);
 }
 
 /** Copies of a batch, as the driver and the rival want them. */
 static struct rival_copy copy_of(const struct batch *batch, size_t i)
 {
-    const struct pack_piece *piece = &batch->plan.pieces[i];
+    const struct pack_piece *piece = &batch->pieces[i];
 
     return (struct rival_copy){ .from = piece->tensor,
         .to = device_address(batch->packed) + piece->packed,
@@ -217,7 +216,7 @@ static struct rival_copy copy_of(const struct batch *batch, size_t i)
 
 static void run_loop(const struct bench *bench, const struct batch *batch)
 {
-    for (size_t i = 0; i < batch->plan.piece_count; i++) {
+    for (size_t i = 0; i < batch->piece_count; i++) {
         const struct rival_copy copy = copy_of(batch, i);
 
         device_must(&bench->rig,
@@ -232,9 +231,9 @@ static void run_rival(const struct bench *bench, const struct batch *batch)
     static struct rival_args args;
     size_t some = 0;
 
-    for (size_t i = 0; i < batch->plan.piece_count; i++) {
+    for (size_t i = 0; i < batch->piece_count; i++) {
         args.copies[some++] = copy_of(batch, i);
-        if (some == RIVAL_COPIES || i + 1 == batch->plan.piece_count) {
+        if (some == RIVAL_COPIES || i + 1 == batch->piece_count) {
             launch(bench, bench->rival, (uint32_t)some * RIVAL_BLOCKS, RIVAL_THREADS,
                     &args);
             some = 0;
@@ -249,7 +248,6 @@ static const struct way {
     void (*run)(const struct bench *bench, const struct batch *batch);
 } ways[] = {
     { "tutti, pack", false, run_pack },
-    { "tutti, pack, by value", false, run_by_value },
     { "tutti, unpack and average", false, run_unpack },
     { "loop of cuMemcpyDtoDAsync", true, run_loop },
     { "8 blocks for each tensor", true, run_rival },
@@ -349,8 +347,8 @@ static void fill_tensors(const struct bench *bench, const struct batch *batch)
     const bool is_half = batch->kind->tensor == TUTTI_BFLOAT16;
     unsigned char *memory = must_alloc(batch->tensor_bytes, 1);
 
-    for (size_t i = 0; i < batch->plan.piece_count; i++) {
-        const struct pack_piece *piece = &batch->plan.pieces[i];
+    for (size_t i = 0; i < batch->piece_count; i++) {
+        const struct pack_piece *piece = &batch->pieces[i];
         unsigned char *to = memory + (piece->tensor - device_address(batch->tensors));
 
         for (uint64_t k = 0; k < piece->count; k++) {
@@ -371,10 +369,10 @@ static void pack_by(const struct bench *bench, const struct batch *batch,
 {
     device_must(&bench->rig,
             bench->rig.cuda.memset_d8_async(device_address(batch->packed), 0xff,
-                    batch->plan.packed_bytes, bench->rig.stream),
+                    batch->packed_bytes, bench->rig.stream),
             "fill device memory");
     way->run(bench, batch);
-    device_download(&bench->rig, packed, batch->packed, batch->plan.packed_bytes);
+    device_download(&bench->rig, packed, batch->packed, batch->packed_bytes);
 }
 
 /* Every way to pack must do what the first one does. @return how many do not */
@@ -382,7 +380,7 @@ static int check_case(
         const struct bench *bench, const struct pack_case *c, const struct kind *kind)
 {
     struct batch batch = batch_new(bench, c, kind);
-    const size_t bytes = batch.plan.packed_bytes;
+    const size_t bytes = batch.packed_bytes;
     unsigned char *wanted = must_alloc(bytes, 1);
     unsigned char *packed = must_alloc(bytes, 1);
     int wrong = 0;
@@ -461,7 +459,7 @@ static int open_bench(struct bench *bench)
     if (status != 0) {
         return status;
     }
-    packing_open(&bench->packing, bench->gpu, NULL);
+    packing_init(&bench->packing, bench->gpu, NULL);
     device_must(rig, rig->cuda.module_load_data(&module, tutti_rival_image),
             "load the kernel for comparison");
     device_must(rig,

@@ -16,7 +16,8 @@
 
 #define GUARD_BYTE 0xa7
 #define GUARD_BYTES 64
-#define PIECES_MAX 2000
+/* Tensors begin so in the packed buffer. */
+#define PACKED_ALIGNMENT 128
 
 static const struct kernel_target small_target = { .sm_count = 1,
     .parameter_bytes = KERNEL_SMALL_BYTES };
@@ -33,9 +34,10 @@ struct tensor {
 /** What is packed and how. */
 struct batch {
     tutti_dtype tensor_type, packed_type;
-    struct tensor tensors[PIECES_MAX];
+    struct tensor tensors[PACK_LARGE_PIECES];
     size_t tensor_count;
     unsigned char *packed; /* on a boundary of 128 bytes */
+    size_t packed_bytes; /* up to the boundary behind the last tensor */
     struct pack_plan plan;
 };
 
@@ -192,15 +194,19 @@ static void add_tensor(struct batch *batch, uint64_t count, size_t shift)
     struct tensor *tensor = &batch->tensors[batch->tensor_count++];
     const size_t bytes = count * tutti_dtype_size(batch->tensor_type);
 
-    assert_true(batch->tensor_count <= PIECES_MAX);
+    assert_true(batch->tensor_count <= PACK_LARGE_PIECES);
     tensor->memory = malloc(GUARD_BYTES + shift + bytes);
     assert_non_null(tensor->memory);
     memset(tensor->memory, GUARD_BYTE, GUARD_BYTES + shift);
     tensor->elements = tensor->memory + GUARD_BYTES + shift;
     tensor->count = count;
     fill(batch->tensor_type, tensor->elements, count);
-    assert_int_equal(
-            pack_plan_add(&batch->plan, address_of(tensor->elements), count), TUTTI_OK);
+    pack_plan_add(
+            &batch->plan, address_of(tensor->elements), count, batch->packed_bytes);
+    batch->packed_bytes =
+            (batch->packed_bytes + count * tutti_dtype_size(batch->packed_type) +
+                    PACKED_ALIGNMENT - 1) /
+            PACKED_ALIGNMENT * PACKED_ALIGNMENT;
 }
 
 static void init_batch(struct batch *batch, tutti_dtype tensor, tutti_dtype packed)
@@ -214,15 +220,15 @@ static void init_batch(struct batch *batch, tutti_dtype tensor, tutti_dtype pack
 /* The packed buffer ends with the last element: no more may be touched. */
 static void allocate_packed(struct batch *batch)
 {
-    const struct pack_piece *last = &batch->plan.pieces[batch->plan.piece_count - 1];
+    const struct pack_piece *last = &batch->plan.args.pieces[batch->tensor_count - 1];
     const size_t bytes =
             last->packed + last->count * tutti_dtype_size(batch->packed_type);
-    const size_t rounded = (bytes + PACK_ALIGNMENT - 1) / PACK_ALIGNMENT;
-    unsigned char *memory = aligned_alloc(PACK_ALIGNMENT, rounded * PACK_ALIGNMENT);
+    const size_t rounded = (bytes + PACKED_ALIGNMENT - 1) / PACKED_ALIGNMENT;
+    unsigned char *memory = aligned_alloc(PACKED_ALIGNMENT, rounded * PACKED_ALIGNMENT);
 
     assert_non_null(memory);
     batch->packed = memory;
-    memset(memory, GUARD_BYTE, rounded * PACK_ALIGNMENT);
+    memset(memory, GUARD_BYTE, rounded * PACKED_ALIGNMENT);
 }
 
 static void fini_batch(struct batch *batch)
@@ -231,7 +237,6 @@ static void fini_batch(struct batch *batch)
         free(batch->tensors[i].memory);
     }
     free(batch->packed);
-    pack_plan_fini(&batch->plan);
 }
 
 static void run(struct kernel_launch launch, const void *args)
@@ -245,23 +250,13 @@ static void run(struct kernel_launch launch, const void *args)
     free(exact);
 }
 
-static void launch_batch(const struct batch *batch, const struct pack_work *wanted,
+static void launch_batch(struct batch *batch, const struct pack_work *wanted,
         const struct kernel_target *target)
 {
-    static union pack_args args;
     struct pack_work work = *wanted;
-    void *table = NULL;
 
     work.packed = address_of(batch->packed);
-    if (work.table != 0 || pack_plan_form(&batch->plan, target) == PACK_TABLE) {
-        table = malloc(pack_table_bytes(&batch->plan));
-        assert_non_null(table);
-        pack_table_write(&batch->plan, table);
-        work.table = address_of(table);
-    }
-    memset(&args, GUARD_BYTE, sizeof args);
-    run(pack_launch(&batch->plan, &work, target, &args), &args);
-    free(table);
+    run(pack_launch(&batch->plan, &work, target), &batch->plan.args);
 }
 
 /* -------------------------------------------------------------------------- checks */
@@ -295,12 +290,12 @@ static void check_gathered(const struct batch *batch, double scale)
                 batch->tensor_type == TUTTI_BOOL && batch->packed_type == TUTTI_UINT8 };
 
     for (size_t i = 0; i < batch->tensor_count; i++) {
-        const struct pack_piece *piece = &batch->plan.pieces[i];
+        const struct pack_piece *piece = &batch->plan.args.pieces[i];
         const size_t end =
                 piece->packed + piece->count * tutti_dtype_size(batch->packed_type);
         const size_t next = i + 1 < batch->tensor_count
-                ? batch->plan.pieces[i + 1].packed
-                : batch->plan.packed_bytes;
+                ? batch->plan.args.pieces[i + 1].packed
+                : batch->packed_bytes;
 
         check_elements(&step, batch->tensors[i].elements, batch->packed + piece->packed,
                 piece->count);
@@ -322,7 +317,7 @@ static void check_scattered(const struct batch *batch, double scale, int divisor
     for (size_t i = 0; i < batch->tensor_count; i++) {
         const struct tensor *tensor = &batch->tensors[i];
 
-        check_elements(&step, batch->packed + batch->plan.pieces[i].packed,
+        check_elements(&step, batch->packed + batch->plan.args.pieces[i].packed,
                 tensor->elements, tensor->count);
         for (const unsigned char *at = tensor->memory; at < tensor->elements; at++) {
             assert_int_equal(*at, GUARD_BYTE);
@@ -330,21 +325,21 @@ static void check_scattered(const struct batch *batch, double scale, int divisor
     }
 }
 
-/* Into the packed buffer, and, with other values in it, out of it; `table` as in pack_work. */
+/* Into the packed buffer, and, with other values in it, out of it. */
 static void check_both_ways(struct batch *batch, double scale, int divisor,
-        const struct kernel_target *target, uint64_t table)
+        const struct kernel_target *target)
 {
     const struct pack_work gather = {
-        .direction = PACK_GATHER, .scale = scale, .divisor = 1, .table = table
+        .direction = PACK_GATHER, .scale = scale, .divisor = 1
     };
     const struct pack_work scatter = {
-        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor, .table = table
+        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor
     };
 
     launch_batch(batch, &gather, target);
     check_gathered(batch, scale);
     for (size_t i = 0; i < batch->tensor_count; i++) {
-        fill(batch->packed_type, batch->packed + batch->plan.pieces[i].packed,
+        fill(batch->packed_type, batch->packed + batch->plan.args.pieces[i].packed,
                 batch->tensors[i].count);
     }
     launch_batch(batch, &scatter, target);
@@ -376,7 +371,7 @@ static void check_lengths(
         add_tensor(&batch, 2 * chunk + 17, shift);
     }
     allocate_packed(&batch);
-    check_both_ways(&batch, scale, divisor, &small_target, 0);
+    check_both_ways(&batch, scale, divisor, &small_target);
     fini_batch(&batch);
 }
 
@@ -425,8 +420,7 @@ UNIT_TEST(test_types_without_arithmetic_are_moved)
 }
 
 /* So many tensors that they are passed in each of the forms. */
-static void check_form(size_t tensors, const struct kernel_target *target,
-        enum pack_form form, uint64_t table)
+static void check_many(size_t tensors, const struct kernel_target *target)
 {
     static struct batch batch;
 
@@ -435,32 +429,23 @@ static void check_form(size_t tensors, const struct kernel_target *target,
         add_tensor(&batch, i % 97 == 0 ? 9000 + i : 1 + next_random() % 90, i % 4 * 4);
     }
     allocate_packed(&batch);
-    if (table == 0) {
-        assert_int_equal(pack_plan_form(&batch.plan, target), form);
-    }
-    check_both_ways(&batch, 0.5, 3, target, table);
+    check_both_ways(&batch, 0.5, 3, target);
     fini_batch(&batch);
 }
 
 UNIT_TEST(test_every_form_finds_its_pieces)
 {
-    check_form(1, &small_target, PACK_SMALL, 0);
-    check_form(PACK_SMALL_PIECES, &small_target, PACK_SMALL, 0);
-    check_form(PACK_SMALL_PIECES + 1, &small_target, PACK_TABLE, 0);
-    check_form(PACK_SMALL_PIECES + 1, &large_target, PACK_LARGE, 0);
-    check_form(PACK_LARGE_PIECES, &large_target, PACK_LARGE, 0);
-    check_form(PACK_LARGE_PIECES + 1, &large_target, PACK_TABLE, 0);
-    check_form(PIECES_MAX, &large_target, PACK_TABLE, 0);
-    check_form(1, &large_target, PACK_TABLE, 1);
-    check_form(200, &large_target, PACK_TABLE, 1);
+    check_many(1, &small_target);
+    check_many(PACK_SMALL_PIECES, &small_target);
+    check_many(PACK_SMALL_PIECES + 1, &large_target);
+    check_many(PACK_LARGE_PIECES, &large_target);
 }
 
 /* As a tensor that is reduced where it lies is averaged: both sides are the same memory. */
 UNIT_TEST(test_a_tensor_is_scaled_where_it_lies)
 {
-    static union pack_args args;
+    static struct pack_plan plan;
     float elements[1000];
-    struct pack_plan plan;
     const struct pack_work work = {
         .direction = PACK_SCATTER, .scale = 2, .divisor = 3
     };
@@ -469,15 +454,12 @@ UNIT_TEST(test_a_tensor_is_scaled_where_it_lies)
         elements[i] = (float)i;
     }
     pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
-    assert_int_equal(pack_plan_add_at(&plan, address_of(elements + 1), 998,
-                             address_of(elements + 1)),
-            TUTTI_OK);
-    run(pack_launch(&plan, &work, &small_target, &args), &args);
+    pack_plan_add(&plan, address_of(elements + 1), 998, address_of(elements + 1));
+    run(pack_launch(&plan, &work, &small_target), &plan.args);
     assert_true(elements[0] == 0 && elements[999] == 999);
     for (int i = 1; i < 999; i++) {
         assert_true(elements[i] == (float)i / 3 * 2);
     }
-    pack_plan_fini(&plan);
 }
 
 /* The buffer of a slice may begin anywhere: nothing depends on its alignment. */
@@ -494,7 +476,7 @@ UNIT_TEST(test_packed_offsets_may_be_odd)
     for (size_t offset = 0; offset < 32; offset++) {
         init_batch(&batch, TUTTI_FLOAT16, TUTTI_FLOAT32);
         add_tensor(&batch, 1000, 6);
-        batch.plan.pieces[0].packed = offset;
+        batch.plan.args.pieces[0].packed = offset;
         allocate_packed(&batch);
         launch_batch(&batch, &gather, &small_target);
         check_elements(&in, batch.tensors[0].elements, batch.packed + offset, 1000);

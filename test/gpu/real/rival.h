@@ -1,10 +1,10 @@
 /*
  * For bench-pack only: copies of many tensors in the scheme that Horovod uses, written anew:
  * a fixed 8 blocks of 1024 threads for each tensor, and descriptors by value, 160 in each
- * launch. Not part of the library.
+ * launch.
  */
-#ifndef TUTTI_OPS_GPU_KERNELS_RIVAL_H
-#define TUTTI_OPS_GPU_KERNELS_RIVAL_H
+#ifndef TUTTI_TEST_GPU_REAL_RIVAL_H
+#define TUTTI_TEST_GPU_REAL_RIVAL_H
 
 #include <stdint.h>
 

@@ -2,11 +2,11 @@
  * What one thread of the scheme of rival.h does: vectors of 16 bytes where both sides are
  * on boundaries, otherwise words as wide as the worse of the two allows.
  */
-#ifndef TUTTI_OPS_GPU_KERNELS_RIVAL_CUH
-#define TUTTI_OPS_GPU_KERNELS_RIVAL_CUH
+#ifndef TUTTI_TEST_GPU_REAL_RIVAL_CUH
+#define TUTTI_TEST_GPU_REAL_RIVAL_CUH
 
 #include "ops/gpu/kernels/pack.cuh"
-#include "ops/gpu/kernels/rival.h"
+#include "test/gpu/real/rival.h"
 
 template <class T>
 KERNEL_FN void rival_words(const rival_copy &copy, uint64_t first, uint64_t apart)

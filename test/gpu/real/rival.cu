@@ -1,7 +1,7 @@
 /*
  * The kernel of rival.h, for bench-pack.
  */
-#include "ops/gpu/kernels/rival.cuh"
+#include "test/gpu/real/rival.cuh"
 
 extern "C" __global__ void __launch_bounds__(RIVAL_THREADS)
         tutti_rival_blocks(const __grid_constant__ rival_args args)
