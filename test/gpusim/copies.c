@@ -68,7 +68,8 @@ static int copy(const char *function, uint64_t known, uint64_t to, uint64_t from
     gpusim_reads(&op->accesses, from, from_pageable ? 0 : bytes);
     gpusim_writes(&op->accesses, to, to_pageable ? 0 : bytes);
     result = stream_submit(stream, op);
-    return result == CUDA_SUCCESS && to_pageable ? stream_synchronize(stream) : result;
+    return result == CUDA_SUCCESS && to_pageable ? sim_cuStreamSynchronize(stream)
+                                                 : result;
 }
 
 int sim_cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)

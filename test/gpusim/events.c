@@ -44,23 +44,19 @@ void stream_join(struct stream *stream)
     place_fini(&end);
 }
 
-int stream_synchronize(struct stream *stream)
+int sim_cuStreamSynchronize(void *stream)
 {
-    int result = capture_refuses_waiting(stream);
+    struct stream *joined = stream;
+    int result = capture_refuses_waiting(joined);
 
-    if (result == CUDA_SUCCESS && stream == stream->context->legacy) {
-        result = stream_submit(stream, op_new("synchronise", NULL, NULL, NULL));
+    if (result == CUDA_SUCCESS && joined == joined->context->legacy) {
+        result = stream_submit(joined, op_new("synchronise", NULL, NULL, NULL));
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    stream_join(stream);
-    return context_check(stream->context);
-}
-
-int sim_cuStreamSynchronize(void *stream)
-{
-    return stream_synchronize(stream);
+    stream_join(joined);
+    return context_check(joined->context);
 }
 
 int sim_cuStreamGetCtx(void *stream, void **context)

@@ -241,8 +241,6 @@ void streams_wake(void);
 void stream_wait(struct stream *stream, uint64_t sequence);
 /* The host waits for all of it. */
 void stream_join(struct stream *stream);
-/* As cuStreamSynchronize. */
-int stream_synchronize(struct stream *stream);
 
 /* ---- events.c, launches.c ---- */
 

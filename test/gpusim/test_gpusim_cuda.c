@@ -311,27 +311,25 @@ static void launch_pack(enum pack_direction direction, int pieces, uint64_t slab
 {
     static const struct kernel_target target = { .sm_count = 2,
         .parameter_bytes = KERNEL_LARGE_BYTES };
-    union pack_args args;
-    void *parameters[] = { &args };
+    static struct pack_plan plan;
+    void *parameters[] = { &plan.args };
     void *module, *function;
     const struct pack_work work = {
         .direction = direction, .packed = slab, .scale = 0.5, .divisor = 1
     };
-    struct pack_plan plan;
     struct kernel_launch how;
 
     pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
     for (int i = 0; i < pieces; i++) {
-        assert_int_equal(pack_plan_add(&plan, bench.buffer[i], ELEMENTS / 4), TUTTI_OK);
+        pack_plan_add(&plan, bench.buffer[i], ELEMENTS / 4, (uint64_t)i * BYTES / 4);
     }
-    how = pack_launch(&plan, &work, &target, &args);
+    how = pack_launch(&plan, &work, &target);
     assert_int_equal(cuModuleLoadData(&module, "any image will do"), 0);
     assert_int_equal(
             cuModuleGetFunction(&function, module, kernel_name(how.kernel)), 0);
     assert_int_equal(cuLaunchKernel(function, how.grid, 1, 1, how.threads, 1, 1, 0,
                              bench.stream[0], parameters, NULL),
             0);
-    pack_plan_fini(&plan);
 }
 
 /* What a launch reads and what it writes, each against a fill that nothing orders. */

@@ -538,7 +538,6 @@ int main(int argc, char **argv)
         status = run(&bench);
         (void)bench.rig.cuda.event_destroy(bench.begin);
         (void)bench.rig.cuda.event_destroy(bench.end);
-        packing_close(&bench.packing);
         gpu_close(bench.gpu);
     }
     device_close(&bench.rig);
