@@ -175,3 +175,41 @@ UNIT_TEST(test_registered_is_packed_if_spots_are_mixed)
         script_fini(&scene.script);
     }
 }
+
+/* What comes would overwrite what is still to be sent. */
+UNIT_TEST(test_an_alltoall_in_place_is_sent_from_a_copy)
+{
+    struct op_part parts[] = { { .bytes = 8 }, { .offset = 8, .bytes = 8 } };
+    struct scene scene;
+
+    for (int in_place = 0; in_place < 2; in_place++) {
+        scene_init(&scene, 2, SIDE_BY_SIDE, (int64_t[]){ 4, -1 });
+        scene.batch.collective = TUTTI_ALLTOALL;
+        scene.runs[0].sends = parts;
+        scene.runs[0].recvs = parts;
+        scene.runs[0].output = in_place ? memory : memory + 64;
+        write_script(&scene);
+        assert_int_equal(scene.script.slab_bytes > 0, in_place);
+        for (size_t c = 0; c < scene.script.call_count; c++) {
+            if (scene.script.calls[c].verb == SCRIPT_SEND) {
+                assert_int_equal(scene.script.calls[c].input.in_slab, in_place);
+            }
+        }
+        script_fini(&scene.script);
+    }
+}
+
+/* The sum of float16 could overflow, where its average does not. */
+UNIT_TEST(test_float16_is_scaled_before_the_sum)
+{
+    struct scene scene;
+
+    scene_init(&scene, 2, SIDE_BY_SIDE, (int64_t[]){ 4, -1 });
+    scene.batch.dtype = TUTTI_FLOAT16;
+    scene.batch.op = TUTTI_AVERAGE;
+    assert_true(gpu_form_of(&scene.batch, false, &scene.form));
+    assert_true(scene.form.before == 0.5 && scene.form.divisor == 1);
+    scene.batch.dtype = TUTTI_BFLOAT16;
+    assert_true(gpu_form_of(&scene.batch, false, &scene.form));
+    assert_true(scene.form.before == 1.0 && scene.form.divisor == 2);
+}
