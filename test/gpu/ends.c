@@ -141,6 +141,7 @@ static void *run(void *arg)
     ends_enter(r);
     r->job->what->body(r);
     CHECK(tutti_finalize(r->t) == r->job->what->finalize);
+    CHECK(!r->has_beside || pthread_join(r->beside, NULL) == 0);
     ends_leave(r);
     return NULL;
 }

@@ -41,6 +41,8 @@ struct ends_rank {
     void *context; /* its primary context, current in the rank's thread */
     void *stream; /* a non-blocking one of the caller's */
     pthread_t thread; /* of ranks that are threads */
+    pthread_t beside; /* what a body has left to run during tutti_finalize() */
+    bool has_beside;
 };
 
 /** A case: what runs on each rank, and under which parameters. */

@@ -507,15 +507,14 @@ static void run_left(struct ends_rank *r)
 {
     static struct step s[ENDS_RANKS_MAX];
     tutti_request request;
-    pthread_t thread;
 
     step_init(r, &s[r->rank]);
     begin(r, r->stream);
     request = submit(r, &s[r->rank], 0, r->stream);
     CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     end(r, &s[r->rank]);
-    CHECK(pthread_create(&thread, NULL, pass_time, r) == 0);
-    CHECK(pthread_detach(thread) == 0);
+    CHECK(pthread_create(&r->beside, NULL, pass_time, r) == 0);
+    r->has_beside = true;
 }
 
 const struct ends_case cases_graphs[] = {
