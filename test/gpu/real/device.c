@@ -140,17 +140,3 @@ void device_pack(struct packing *packing, const struct packing_work *work)
         exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): nothing goes on */
     }
 }
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double *times_sorted(double *times, int count)
-{
-    qsort(times, (size_t)count, sizeof *times, compare);
-    return times;
-}

@@ -48,9 +48,6 @@ void device_upload(
 void device_download(
         const struct device_rig *rig, void *to, const void *from, size_t bytes);
 
-/** In ascending order, where they are. @return times */
-double *times_sorted(double *times, int count);
-
 /** An address as the driver wants it. */
 cu_pointer device_address(const void *memory);
 

@@ -256,15 +256,13 @@ static void capture(struct suite *s, const struct graph_calls *calls, void *memo
             s->staged ||
                     tutti_wait_stream(s->t, &before, captured, SECONDS_60) ==
                             TUTTI_ERR_INVALID);
-    EXPECT(&s->c, calls->end(captured, &graph) == CU_SUCCESS && graph != NULL);
+    device_must(&s->rig, calls->end(captured, &graph), "end a capture");
     atomic_store(&released, true);
     EXPECT_OK(&s->c, tutti_wait(s->t, &before, TUTTI_FOREVER));
     EXPECT_OK(&s->c, suite_sum(s, "after", memory, COUNT, captured, &request));
     EXPECT_OK(&s->c, tutti_wait_stream(s->t, &request, captured, SECONDS_60));
     device_must(&s->rig, s->rig.cuda.stream_synchronize(captured), "wait");
-    if (graph != NULL) {
-        device_must(&s->rig, calls->destroy(graph), "destroy a graph");
-    }
+    device_must(&s->rig, calls->destroy(graph), "destroy a graph");
     device_must(&s->rig, s->rig.cuda.stream_destroy(captured), "end a stream");
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/core/summary.h"
 #include "bench/core/workloads.h"
 #include "ops/gpu/packing.h"
 #include "test/batch/pattern.h"
@@ -241,7 +242,7 @@ static double measure(struct bench *bench, const struct way *way,
     for (int i = 0; i < bench->samples; i++) {
         times[i] = sample(bench, way, batches, count, &next);
     }
-    return times_sorted(times, bench->samples)[bench->samples / 2];
+    return bench_summarise(times, (size_t)bench->samples).median;
 }
 
 /* What percentages are of: a copy of 1 GiB. */

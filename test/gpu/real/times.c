@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench/core/summary.h"
 #include "test/gpu/real/suite.h"
 
 enum {
@@ -50,16 +51,17 @@ static void measure(
 {
     double issued[ROUNDS];
     double done[ROUNDS];
+    struct bench_summary host;
 
     for (int i = -WARM; i < rounds; i++) {
         run(s, memories, count, &issued[i < 0 ? 0 : i], &done[i < 0 ? 0 : i]);
     }
-    (void)times_sorted(issued, rounds);
-    (void)times_sorted(done, rounds);
+    host = bench_summarise(issued, (size_t)rounds);
     if (s->c.rank == 0 && !s->rig.simulated) {
         (void)printf(
-                "times: %s: issued after %.1f us (90 %%: %.1f), done after %.1f us\n",
-                what, issued[rounds / 2], issued[rounds * 9 / 10], done[rounds / 2]);
+                "times: %s: issued after %.1f us (99 %%: %.1f), done after %.1f us\n",
+                what, host.median, host.p99,
+                bench_summarise(done, (size_t)rounds).median);
     }
 }
 
