@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "test/batch/reference.h"
 
 #define RUBBISH 0x5a
 

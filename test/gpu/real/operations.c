@@ -7,7 +7,6 @@
  *
  * Over the simulator some are repeated, and done while a rank has joined.
  */
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * How long the host takes to issue an allreduce, and how long a step takes: for who reads them.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "bench/core/summary.h"
