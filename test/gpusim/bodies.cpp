@@ -6,7 +6,6 @@
 
 #include "ops/gpu/kernels/integer.cuh"
 #include "ops/gpu/kernels/pack.cuh"
-#include "test/gpu/real/rival.cuh"
 
 namespace
 {
@@ -52,15 +51,4 @@ static const kernel_body bodies[KERNEL_COUNT] = {
 kernel_body kernel_body_of(int kernel)
 {
     return bodies[kernel];
-}
-
-void rival_body(const void *args, uint32_t blocks, uint32_t threads)
-{
-    for (uint32_t block = 0; block < blocks; block++) {
-        for (uint32_t thread = 0; thread < threads; thread++) {
-            const kernel_place place = { block, blocks, thread, threads };
-
-            rival_thread(*static_cast<const rival_args *>(args), place);
-        }
-    }
 }

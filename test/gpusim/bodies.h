@@ -18,9 +18,6 @@ typedef void (*kernel_body)(const void *args, uint32_t blocks, uint32_t threads)
 /** The body of a kernel, by number (kernels.h). */
 kernel_body kernel_body_of(int kernel);
 
-/** The kernel that bench-pack compares with (rival.h). */
-void rival_body(const void *args, uint32_t blocks, uint32_t threads);
-
 #ifdef __cplusplus
 }
 #endif

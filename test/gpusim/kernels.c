@@ -4,7 +4,6 @@
  */
 #include "ops/gpu/kernels/kernels.h"
 
-#include "test/gpu/real/rival.h"
 #include "test/gpusim/bodies.h"
 #include "test/gpusim/gpusim.h"
 
@@ -29,25 +28,9 @@ static void pack_ranges(
     }
 }
 
-static void rival_ranges(
-        const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
-{
-    const struct rival_args *args = launch->parameter;
+static const struct gpusim_kernel kernels[KERNEL_COUNT];
 
-    for (unsigned i = 0; i < launch->blocks / RIVAL_BLOCKS; i++) {
-        gpusim_reads(accesses, args->copies[i].from, args->copies[i].bytes);
-        gpusim_writes(accesses, args->copies[i].to, args->copies[i].bytes);
-    }
-}
-
-static void rival_launch(const struct gpusim_launch *launch)
-{
-    rival_body(launch->parameter, launch->blocks, launch->threads);
-}
-
-static const struct gpusim_kernel kernels[KERNEL_COUNT + 1];
-
-/* The product's are the first of the table, in the order of their numbers. */
+/* The table is in the order of their numbers. */
 static void pack_launch_body(const struct gpusim_launch *launch)
 {
     kernel_body_of((int)(launch->kernel - kernels))(
@@ -62,10 +45,8 @@ static void pack_launch_body(const struct gpusim_launch *launch)
     KERNEL(name##_small, pack_small) \
     KERNEL(name##_large, pack_large)
 
-static const struct gpusim_kernel kernels[KERNEL_COUNT + 1] = {
+static const struct gpusim_kernel kernels[KERNEL_COUNT] = {
     PACK_FAMILY_MAP(PACK_KERNELS)
-    { .name = "tutti_rival_blocks", .parameter_bytes = sizeof(struct rival_args),
-      .ranges = rival_ranges, .body = rival_launch, .max_threads = RIVAL_THREADS },
 };
 /* clang-format on */
 

@@ -22,13 +22,6 @@ enum {
     WORDS = 2048
 };
 
-/** What runs on each rank, and what is set for it before. */
-struct part {
-    struct ends_case common;
-    void (*before)(struct ends_rank *r); /* the configuration is there; NULL: nothing */
-    bool opens; /* a context is made for the body, and finalized after it */
-};
-
 /* ---------------------------------------------------------------------------- meeting */
 
 /* Civil: a rank that is late leaves the core to the others. */
@@ -59,6 +52,12 @@ static void expect_one_text(struct ends_rank *r)
 
 /* --------------------------------------------------------------------------- refusals */
 
+static void open_job(struct ends_rank *r)
+{
+    CHECK(tutti_init_mpi(&r->t, MPI_COMM_WORLD, r->job->config) == TUTTI_OK);
+    ends_enter(r);
+}
+
 /* No rank starts, and all say whose parameter is wrong. */
 static void run_refused(struct ends_rank *r)
 {
@@ -79,20 +78,16 @@ static void run_unconnected(struct ends_rank *r)
     CHECK(strstr(tutti_last_error(), "have not met in NCCL") != NULL);
 }
 
-static void switch_off(struct ends_rank *r)
-{
-    if (r->rank == 1) {
-        CHECK(tutti_config_set(r->job->config, "gpu", "off") == TUTTI_OK);
-    }
-}
-
 /* A rank without a GPU: host memory works, and what is not alike is told to all. */
 static void run_one_off(struct ends_rank *r)
 {
     float value = (float)(r->rank + 1);
-    float *memory = ends_alloc(r, 1);
+    float *memory;
     tutti_request request;
 
+    CHECK(r->rank != 1 || tutti_config_set(r->job->config, "gpu", "off") == TUTTI_OK);
+    open_job(r);
+    memory = ends_alloc(r, 1);
     CHECK(tutti_allreduce(r->t, "host", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
                   NULL) == TUTTI_OK);
     CHECK(value == ends_total(r));
@@ -105,6 +100,10 @@ static void run_one_off(struct ends_rank *r)
     expect_one_text(r);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     ends_free(r, memory);
+    CHECK(tutti_finalize(r->t) == TUTTI_OK);
+    ends_leave(r);
+    CHECK(gpusim_live().device_allocations == 0 && gpusim_live().streams == 0);
+    CHECK(gpusim_live().events == 0 && gpusim_live().retained == 0);
 }
 
 /* ------------------------------------------------------------------------------ death */
@@ -113,14 +112,16 @@ static void run_one_off(struct ends_rank *r)
  * The last rank ends; its kernel, for which the others' wait, is never launched. NCCL is just
  * putting a batch on the GPU of rank 0.
  */
-static void run_death(struct ends_rank *r, bool is_killed)
+static void run_death(struct ends_rank *r)
 {
     const int victim = r->size - 1;
-    float *memory = ends_alloc(r, COUNT);
+    float *memory;
     tutti_request request;
     tutti_request begun;
     char named[32];
 
+    open_job(r);
+    memory = ends_alloc(r, COUNT);
     ends_whole_sum(r, "before");
     ends_fill(r, memory, 1, COUNT, r->stream);
     if (r->rank == victim) {
@@ -137,7 +138,7 @@ static void run_death(struct ends_rank *r, bool is_killed)
             (r->rank == 0 ? TUTTI_ERR_TIMEOUT : TUTTI_OK));
     ends_meet(r);
     if (r->rank == victim) {
-        if (is_killed) {
+        if (strcmp(r->job->what->name, "killed") == 0) {
             (void)raise(SIGKILL);
         }
         _Exit(0);
@@ -158,54 +159,15 @@ static void run_death(struct ends_rank *r, bool is_killed)
     _Exit(0);
 }
 
-static void run_killed(struct ends_rank *r)
-{
-    run_death(r, true);
-}
-
-static void run_exited(struct ends_rank *r)
-{
-    run_death(r, false);
-}
-
 /* ------------------------------------------------------------------------------- main */
 
-static const struct part parts[] = {
-    { { "refused", run_refused, "gpu=0,9", TUTTI_OK, false }, NULL, false },
-    { { "unconnected", run_unconnected, "gpu_timeout_s=1", TUTTI_OK, false }, NULL,
-            false },
-    { { "one_off", run_one_off, "", TUTTI_OK, false }, switch_off, true },
-    { { "killed", run_killed, "", TUTTI_OK, true }, NULL, true },
-    { { "exited", run_exited, "", TUTTI_OK, true }, NULL, true },
+static const struct ends_case cases[] = {
+    { "refused", run_refused, "gpu=0,9", TUTTI_OK, false },
+    { "unconnected", run_unconnected, "gpu_timeout_s=1", TUTTI_OK, false },
+    { "one_off", run_one_off, "", TUTTI_OK, false },
+    { "killed", run_death, "", TUTTI_OK, false },
+    { "exited", run_death, "", TUTTI_OK, false },
 };
-
-/* A signal handler has no argument. */
-static void hang(int number)
-{
-    static const char text[] = "gpu: a rank hangs\n";
-
-    (void)number;
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _Exit(3);
-}
-
-static void run(struct ends_rank *r, const struct part *part)
-{
-    if (part->before != NULL) {
-        part->before(r);
-    }
-    if (!part->opens) {
-        part->common.body(r);
-        return;
-    }
-    CHECK(tutti_init_mpi(&r->t, MPI_COMM_WORLD, r->job->config) == TUTTI_OK);
-    ends_enter(r);
-    part->common.body(r);
-    CHECK(tutti_finalize(r->t) == part->common.finalize);
-    ends_leave(r);
-    CHECK(gpusim_live().device_allocations == 0 && gpusim_live().streams == 0);
-    CHECK(gpusim_live().events == 0 && gpusim_live().retained == 0);
-}
 
 int main(int argc, char **argv)
 {
@@ -217,17 +179,16 @@ int main(int argc, char **argv)
             MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
         return 2;
     }
-    (void)signal(SIGALRM, hang);
-    (void)alarm(HANG_SECONDS);
+    (void)alarm(HANG_SECONDS); /* a hang ends with a signal */
     r->job = &job;
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &r->size);
     r->device = r->rank;
     job.size = r->size;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (strcmp(parts[i].common.name, argv[1]) == 0) {
-            ends_configure(&job, &parts[i].common, argv[2]);
-            run(r, &parts[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            ends_configure(&job, &cases[i], argv[2]);
+            cases[i].body(r);
             tutti_config_destroy(job.config);
             ends_meet(r);
             mpi_end(getenv("PMI_FD"));

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "test/batch/reference.h"
 
 #define RUBBISH 0x5a
 
@@ -109,33 +108,34 @@ void device_download(
     device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait for a copy");
 }
 
-int device_kernels(struct device_rig *rig, const char *program, struct gpu **gpu)
+int device_kernels(struct device_rig *rig, const char *program, struct packing *packing)
 {
     const struct log log = { .level = TUTTI_LOG_WARN };
     const struct gpu_seat seat = { .is_alone = true };
+    struct gpu *gpu = NULL;
+    int status = device_find(rig, program);
 
-    if (gpu_open(&rig->config, &log, &seat, gpu) != TUTTI_OK) {
+    if (status != 0) {
+        return status;
+    }
+    device_open(rig, 0);
+    if (gpu_open(&rig->config, &log, &seat, &gpu) != TUTTI_OK) {
         (void)fprintf(stderr, "%s: %s\n", program, error_last());
         return 2;
     }
-    if (!(*gpu)->has_kernels) {
-        gpu_close(*gpu);
+    if (!gpu->has_kernels) {
+        gpu_close(gpu);
         (void)printf("%s: skipped: there are no kernels for this GPU\n", program);
         return DEVICE_SKIPPED;
     }
+    packing_init(packing, gpu, NULL);
     return 0;
 }
 
-static int compare(const void *a, const void *b)
+void device_pack(struct packing *packing, const struct packing_work *work)
 {
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double *times_sorted(double *times, int count)
-{
-    qsort(times, (size_t)count, sizeof *times, compare);
-    return times;
+    if (packing_run(packing, work) != TUTTI_OK) {
+        (void)fprintf(stderr, "cannot pack: %s\n", error_last());
+        exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): nothing goes on */
+    }
 }

@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/packing.h"
 
 /** Exit status for "there is nothing to test with". */
 #define DEVICE_SKIPPED 77
@@ -47,16 +48,16 @@ void device_upload(
 void device_download(
         const struct device_rig *rig, void *to, const void *from, size_t bytes);
 
-/** In ascending order, where they are. @return times */
-double *times_sorted(double *times, int count);
-
 /** An address as the driver wants it. */
 cu_pointer device_address(const void *memory);
 
 /**
- * The opened device as tutti opens it, with its kernels; for gpu_close().
+ * Finds and opens the first device, with tutti's kernels; ended by gpu_close() and device_close().
  * @return 0; DEVICE_SKIPPED after a sentence about what is missing; 2 for a bad environment
  */
-int device_kernels(struct device_rig *rig, const char *program, struct gpu **gpu);
+int device_kernels(
+        struct device_rig *rig, const char *program, struct packing *packing);
+/** Launches, or ends the program with words. */
+void device_pack(struct packing *packing, const struct packing_work *work);
 
 #endif

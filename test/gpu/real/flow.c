@@ -8,13 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "test/batch/pattern.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/suite.h"
-#include "test/suite/buffer.h"
 
 #define STREAMS 4
 #define STEPS 15
 #define TENSORS 2
+#define COUNT 256 /* floats of a sum that is held or captured */
 #define SECONDS_60 INT64_C(60000000000)
 
 /* ----------------------------------------------------------------------------- order */
@@ -26,191 +27,147 @@ struct lane {
     cu_stream stream; /* of the work before and behind                         */
     cu_stream named; /* given to tutti: usually the same                       */
     void *gradient[TENSORS]; /* device memory, made anew at each step            */
-    void *source[TENSORS]; /* STEPS gradients                                    */
-    void *result[TENSORS]; /* STEPS sums                                         */
+    char *steps[TENSORS]; /* the gradients of all steps, and then their sums     */
+    void *busy; /* memory to write in front of what counts                       */
 };
-
-static float value_of(int rank, int lane, int step, size_t tensor, size_t i)
-{
-    return (float)((i * 7 + (size_t)(step * 5 + lane * 3 + rank * 11) + tensor) % 97);
-}
 
 static size_t bytes_of(size_t tensor)
 {
     return counts[tensor] * sizeof(float);
 }
 
-static void make_values(const struct suite *s, int lane, size_t tensor, float *values)
+static size_t busy_bytes(const struct suite *s)
 {
-    for (size_t at = 0; at < STEPS * counts[tensor]; at++) {
-        values[at] = value_of(
-                s->rank, lane, (int)(at / counts[tensor]), tensor, at % counts[tensor]);
-    }
+    return s->rig.simulated ? 4096 : (size_t)256 << 20;
+}
+
+static struct pattern pattern_of(int lane, int step, size_t tensor)
+{
+    return (struct pattern){ .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .salt = (uint32_t)((lane * STEPS + step) * TENSORS) + (uint32_t)tensor };
 }
 
 /* Two of the caller's, the default one of the thread, and a blocking one beside the legacy one. */
-static void lane_streams(struct suite *s, struct lane *lane, int index)
+static void lane_init(struct suite *s, struct lane *lane, int index)
 {
     const unsigned flags = index == 3 ? CU_STREAM_BLOCKING : CU_STREAM_NONBLOCKING;
 
-    if (index == 2) {
-        lane->stream = CU_THREAD_STREAM;
-    } else {
+    lane->stream = CU_THREAD_STREAM;
+    if (index != 2) {
         device_must(&s->rig, s->rig.cuda.stream_create(&lane->stream, flags, 0),
                 "make a stream");
     }
     lane->named = index == 3 ? NULL : lane->stream;
-}
-
-static void lane_init(struct suite *s, struct lane *lane, int index)
-{
-    lane_streams(s, lane, index);
+    lane->busy = device_memory(&s->rig, busy_bytes(s));
     for (size_t k = 0; k < TENSORS; k++) {
-        float *values = must_alloc(STEPS * counts[k], sizeof *values);
+        float *values = must_alloc(STEPS, bytes_of(k));
 
-        make_values(s, index, k, values);
+        for (int step = 0; step < STEPS; step++) {
+            const struct pattern pattern = pattern_of(index, step, k);
+
+            pattern_fill(
+                    &pattern, s->c.rank, values + (size_t)step * counts[k], counts[k]);
+        }
         lane->gradient[k] = device_memory(&s->rig, bytes_of(k));
-        lane->source[k] = device_memory(&s->rig, STEPS * bytes_of(k));
-        lane->result[k] = device_memory(&s->rig, STEPS * bytes_of(k));
-        device_upload(&s->rig, lane->source[k], values, STEPS * bytes_of(k));
+        lane->steps[k] = device_memory(&s->rig, STEPS * bytes_of(k));
+        device_upload(&s->rig, lane->steps[k], values, STEPS * bytes_of(k));
         free(values);
     }
 }
 
-static void lane_fini(struct suite *s, struct lane *lane)
-{
-    for (size_t k = 0; k < TENSORS; k++) {
-        device_drop(&s->rig, lane->gradient[k]);
-        device_drop(&s->rig, lane->source[k]);
-        device_drop(&s->rig, lane->result[k]);
-    }
-    if (lane->stream != CU_THREAD_STREAM) {
-        device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
-    }
-}
-
-static void copy(
-        struct suite *s, struct lane *lane, void *to, const void *from, size_t k)
+static void copy(struct suite *s, const struct lane *lane, void *to, const void *from,
+        size_t bytes)
 {
     device_must(&s->rig,
-            s->rig.cuda.memcpy_dtod_async(device_address(to), device_address(from),
-                    bytes_of(k), lane->stream),
+            s->rig.cuda.memcpy_dtod_async(
+                    device_address(to), device_address(from), bytes, lane->stream),
             "copy on a stream");
 }
 
-/* Work in front of what counts: what does not wait for it reads too early. */
-static void keep_busy(
+static void overwrite(
         struct suite *s, const struct lane *lane, void *memory, size_t bytes)
 {
-    for (int i = 0; i < (s->rig.simulated ? 1 : 8); i++) {
-        device_must(&s->rig,
-                s->rig.cuda.memset_d8_async(
-                        device_address(memory), 0, bytes, lane->stream),
-                "keep a stream busy");
-    }
+    device_must(&s->rig,
+            s->rig.cuda.memset_d8_async(
+                    device_address(memory), 0xff, bytes, lane->stream),
+            "overwrite memory");
 }
 
 /* A step with no wait of the host for the GPU: the gradients are overwritten at its end. */
 static void run_step(struct suite *s, struct lane *lane, int index, int step)
 {
     tutti_request requests[TENSORS] = { TUTTI_REQUEST_NULL };
-    tutti_options options;
     char name[32];
 
-    tutti_options_default(&options);
-    options.stream = lane->named;
+    /* What does not wait for the work in front reads too early. */
+    for (int i = 0; i < (s->rig.simulated ? 1 : 8); i++) {
+        overwrite(s, lane, lane->busy, busy_bytes(s));
+    }
     for (size_t k = 0; k < TENSORS; k++) {
-        const size_t at = (size_t)step * bytes_of(k);
-
-        copy(s, lane, lane->gradient[k], (const char *)lane->source[k] + at, k);
+        copy(s, lane, lane->gradient[k], lane->steps[k] + (size_t)step * bytes_of(k),
+                bytes_of(k));
         (void)snprintf(name, sizeof name, "order %d.%zu", index, k);
-        (void)SUITE_EXPECT(s,
-                tutti_allreduce_async(s->t, name, lane->gradient[k], lane->gradient[k],
-                        (int64_t)counts[k], TUTTI_FLOAT32, TUTTI_SUM, &options,
-                        &requests[k]) == TUTTI_OK);
+        EXPECT_OK(&s->c,
+                suite_sum(s, name, lane->gradient[k], counts[k], lane->named,
+                        &requests[k]));
     }
-    (void)SUITE_EXPECT(s,
-            tutti_wait_stream_all(s->t, TENSORS, requests, lane->named, TUTTI_FOREVER,
-                    NULL) == TUTTI_OK);
+    EXPECT_OK(&s->c,
+            tutti_wait_stream_all(
+                    s->t, TENSORS, requests, lane->named, TUTTI_FOREVER, NULL));
     for (size_t k = 0; k < TENSORS; k++) {
-        copy(s, lane, (char *)lane->result[k] + (size_t)step * bytes_of(k),
-                lane->gradient[k], k);
-        device_must(&s->rig,
-                s->rig.cuda.memset_d8_async(device_address(lane->gradient[k]), 0xff,
-                        bytes_of(k), lane->stream),
-                "overwrite a gradient");
+        copy(s, lane, lane->steps[k] + (size_t)step * bytes_of(k), lane->gradient[k],
+                bytes_of(k));
+        overwrite(s, lane, lane->gradient[k], bytes_of(k));
     }
 }
 
-static bool sums_are_right(
-        const struct suite *s, const float *sums, int index, int step, size_t k)
+static void lane_end(struct suite *s, struct lane *lane, int index)
 {
-    for (size_t i = 0; i < counts[k]; i++) {
-        float wanted = 0;
+    static const struct scales none = { 1, 1 };
 
-        for (int rank = 0; rank < s->size; rank++) {
-            wanted += value_of(rank, index, step, k, i);
-        }
-        if (sums[i] != wanted) {
-            (void)fprintf(stderr,
-                    "lane %d, step %d, tensor %zu, element %zu: %g and not %g\n", index,
-                    step, k, i, (double)sums[i], (double)wanted);
-            return false;
-        }
-    }
-    return true;
-}
-
-static void check_lane(struct suite *s, const struct lane *lane, int index)
-{
+    device_must(&s->rig, s->rig.cuda.stream_synchronize(lane->stream), "wait");
     for (size_t k = 0; k < TENSORS; k++) {
         float *sums = must_alloc(STEPS, bytes_of(k));
+        float *wanted = must_alloc(1, bytes_of(k));
 
-        device_download(&s->rig, sums, lane->result[k], STEPS * bytes_of(k));
+        device_download(&s->rig, sums, lane->steps[k], STEPS * bytes_of(k));
         for (int step = 0; step < STEPS; step++) {
-            (void)SUITE_EXPECT(s,
-                    sums_are_right(s, sums + (size_t)step * counts[k], index, step, k));
+            const struct pattern pattern = pattern_of(index, step, k);
+
+            pattern_expect(&pattern, s->c.size, none, wanted, counts[k]);
+            EXPECT(&s->c,
+                    memcmp(wanted, sums + (size_t)step * counts[k], bytes_of(k)) == 0);
         }
         free(sums);
+        free(wanted);
+        device_drop(&s->rig, lane->gradient[k]);
+        device_drop(&s->rig, lane->steps[k]);
+    }
+    device_drop(&s->rig, lane->busy);
+    if (lane->stream != CU_THREAD_STREAM) {
+        device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
     }
 }
 
 void suite_order(struct suite *s)
 {
-    const size_t busy_bytes = s->rig.simulated ? 4096 : (size_t)256 << 20;
     struct lane lanes[STREAMS];
-    void *busy[STREAMS];
 
     for (int i = 0; i < STREAMS; i++) {
         lane_init(s, &lanes[i], i);
-        busy[i] = device_memory(&s->rig, busy_bytes);
     }
     for (int step = 0; step < STEPS; step++) {
         for (int i = 0; i < STREAMS; i++) {
-            keep_busy(s, &lanes[i], busy[i], busy_bytes);
             run_step(s, &lanes[i], i, step);
         }
     }
     for (int i = 0; i < STREAMS; i++) {
-        device_must(&s->rig, s->rig.cuda.stream_synchronize(lanes[i].stream), "wait");
-        check_lane(s, &lanes[i], i);
-        lane_fini(s, &lanes[i]);
-        device_drop(&s->rig, busy[i]);
+        lane_end(s, &lanes[i], i);
     }
 }
 
 /* ---------------------------------------------------------------------- held streams */
-
-static tutti_status sum(struct suite *s, const char *name, void *memory,
-        cu_stream stream, tutti_request *request)
-{
-    tutti_options options;
-
-    tutti_options_default(&options);
-    options.stream = stream;
-    return tutti_allreduce_async(s->t, name, memory, memory, 256, TUTTI_FLOAT32,
-            TUTTI_SUM, &options, request);
-}
 
 /* Runs on a thread of the driver, in front of what is to wait. */
 static void hold(void *user)
@@ -227,9 +184,8 @@ static void warm_up(struct suite *s, void *memory)
 {
     tutti_request request = TUTTI_REQUEST_NULL;
 
-    (void)SUITE_EXPECT(
-            s, sum(s, "warm-up", memory, s->rig.stream, &request) == TUTTI_OK);
-    (void)SUITE_EXPECT(s, tutti_wait(s->t, &request, TUTTI_FOREVER) == TUTTI_OK);
+    EXPECT_OK(&s->c, suite_sum(s, "warm-up", memory, COUNT, s->rig.stream, &request));
+    EXPECT_OK(&s->c, tutti_wait(s->t, &request, TUTTI_FOREVER));
 }
 
 static void hold_stream(struct suite *s, atomic_bool *released)
@@ -291,26 +247,22 @@ static void capture(struct suite *s, const struct graph_calls *calls, void *memo
     if (!s->staged) { /* else it is not issued before it is done */
         hold_stream(s, &released);
     }
-    (void)SUITE_EXPECT(s, sum(s, "before", memory, s->rig.stream, &before) == TUTTI_OK);
+    EXPECT_OK(&s->c, suite_sum(s, "before", memory, COUNT, s->rig.stream, &before));
     device_must(&s->rig, calls->begin(captured, CAPTURE_GLOBAL), "begin a capture");
-    (void)SUITE_EXPECT(
-            s, sum(s, "captured", memory, captured, &request) == TUTTI_ERR_INVALID);
-    (void)SUITE_EXPECT(
-            s, strstr(tutti_last_error(), "captured in a CUDA graph") != NULL);
-    (void)SUITE_EXPECT(s,
+    EXPECT_STATUS(&s->c, TUTTI_ERR_INVALID,
+            suite_sum(s, "captured", memory, COUNT, captured, &request));
+    EXPECT(&s->c, strstr(tutti_last_error(), "captured in a CUDA graph") != NULL);
+    EXPECT(&s->c,
             s->staged ||
                     tutti_wait_stream(s->t, &before, captured, SECONDS_60) ==
                             TUTTI_ERR_INVALID);
-    (void)SUITE_EXPECT(s, calls->end(captured, &graph) == CU_SUCCESS && graph != NULL);
+    device_must(&s->rig, calls->end(captured, &graph), "end a capture");
     atomic_store(&released, true);
-    (void)SUITE_EXPECT(s, tutti_wait(s->t, &before, TUTTI_FOREVER) == TUTTI_OK);
-    (void)SUITE_EXPECT(s, sum(s, "after", memory, captured, &request) == TUTTI_OK);
-    (void)SUITE_EXPECT(
-            s, tutti_wait_stream(s->t, &request, captured, SECONDS_60) == TUTTI_OK);
+    EXPECT_OK(&s->c, tutti_wait(s->t, &before, TUTTI_FOREVER));
+    EXPECT_OK(&s->c, suite_sum(s, "after", memory, COUNT, captured, &request));
+    EXPECT_OK(&s->c, tutti_wait_stream(s->t, &request, captured, SECONDS_60));
     device_must(&s->rig, s->rig.cuda.stream_synchronize(captured), "wait");
-    if (graph != NULL) {
-        device_must(&s->rig, calls->destroy(graph), "destroy a graph");
-    }
+    device_must(&s->rig, calls->destroy(graph), "destroy a graph");
     device_must(&s->rig, s->rig.cuda.stream_destroy(captured), "end a stream");
 }
 
@@ -318,17 +270,18 @@ static void capture(struct suite *s, const struct graph_calls *calls, void *memo
 static void launch_once(struct suite *s, const struct graph_calls *calls, void *exec,
         void *memory, int number)
 {
-    float values[256];
-    const float expected = (float)(number * s->size + s->size * (s->size + 1) / 2);
+    float values[COUNT];
+    const float expected =
+            (float)(number * s->c.size + s->c.size * (s->c.size + 1) / 2);
 
-    for (int i = 0; i < 256; i++) {
-        values[i] = (float)(s->rank + 1 + number);
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = (float)(s->c.rank + 1 + number);
     }
     device_upload(&s->rig, memory, values, sizeof values);
     device_must(&s->rig, calls->launch(exec, s->rig.stream), "launch a graph");
     device_download(&s->rig, values, memory, sizeof values);
-    for (int i = 0; i < 256; i++) {
-        (void)SUITE_EXPECT(s, memcmp(&values[i], &expected, sizeof expected) == 0);
+    for (int i = 0; i < COUNT; i++) {
+        EXPECT(&s->c, memcmp(&values[i], &expected, sizeof expected) == 0);
     }
 }
 
@@ -342,9 +295,8 @@ static void replay(struct suite *s, const struct graph_calls *calls, void *memor
 
     warm_up(s, memory);
     device_must(&s->rig, calls->begin(stream, CAPTURE_GLOBAL), "begin a capture");
-    (void)SUITE_EXPECT(s, sum(s, "captured", memory, stream, &request) == TUTTI_OK);
-    (void)SUITE_EXPECT(
-            s, tutti_wait_stream(s->t, &request, stream, SECONDS_60) == TUTTI_OK);
+    EXPECT_OK(&s->c, suite_sum(s, "captured", memory, COUNT, stream, &request));
+    EXPECT_OK(&s->c, tutti_wait_stream(s->t, &request, stream, SECONDS_60));
     device_must(&s->rig, calls->end(stream, &graph), "end a capture");
     device_must(&s->rig, calls->instantiate(&exec, graph, 0), "instantiate a graph");
     for (int i = 0; i < REPLAYS; i++) {
@@ -358,10 +310,10 @@ static void replay(struct suite *s, const struct graph_calls *calls, void *memor
 void suite_capture(struct suite *s)
 {
     const bool is_taken = s->rig.config.issue == CONFIG_ISSUE_CALLER && !s->staged;
-    void *memory = device_memory(&s->rig, 1024);
+    void *memory = device_memory(&s->rig, COUNT * sizeof(float));
     struct graph_calls calls;
 
-    if (SUITE_EXPECT(s, find_calls(s, &calls))) {
+    if (EXPECT(&s->c, find_calls(s, &calls))) {
         (is_taken ? replay : capture)(s, &calls, memory);
     }
     device_drop(&s->rig, memory);
@@ -376,54 +328,54 @@ void suite_capture(struct suite *s)
  */
 static void issue(struct suite *s, void *memory, tutti_request *request)
 {
-    tutti_status status = sum(s, "held", memory, s->rig.stream, request);
+    tutti_status status = suite_sum(s, "held", memory, COUNT, s->rig.stream, request);
 
-    if (status == TUTTI_OK && (!s->staged || s->rank == 0)) {
+    if (status == TUTTI_OK && (!s->staged || s->c.rank == 0)) {
         status = tutti_wait_stream(s->t, request, s->rig.stream, SECONDS_60);
     }
-    (void)SUITE_EXPECT(s, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
+    EXPECT(&s->c, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
 }
 
 /* What has failed stays until the GPU does not touch its buffers any more. */
 static void end_pending(struct suite *s, tutti_request *request)
 {
     if (*request != TUTTI_REQUEST_NULL) {
-        (void)SUITE_EXPECT(
-                s, tutti_wait(s->t, request, SECONDS_60) == TUTTI_ERR_CONTEXT_FAILED);
+        EXPECT_STATUS(
+                &s->c, TUTTI_ERR_CONTEXT_FAILED, tutti_wait(s->t, request, SECONDS_60));
     }
 }
 
 void suite_abort(struct suite *s)
 {
     static atomic_bool released;
-    void *memory = device_memory(&s->rig, 1024);
+    void *memory = device_memory(&s->rig, COUNT * sizeof(float));
     tutti_request held = TUTTI_REQUEST_NULL;
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status;
 
-    if (s->size == 1) { /* there is nobody to leave alone */
+    if (s->c.size == 1) { /* there is nobody to leave alone */
         device_drop(&s->rig, memory);
         return;
     }
     warm_up(s, memory);
     /* All have ended what came before, which an abort would fail. It may fail this, too. */
     status = tutti_barrier(s->t, "before the abort", NULL);
-    (void)SUITE_EXPECT(s, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
-    if (s->rank == 0) {
+    EXPECT(&s->c, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
+    if (s->c.rank == 0) {
         hold_stream(s, &released);
     }
     issue(s, memory, &held);
-    if (s->rank == s->size - 1) {
-        (void)SUITE_EXPECT(s, tutti_abort(s->t, "a rank gave up") == TUTTI_OK);
+    if (s->c.rank == s->c.size - 1) {
+        EXPECT_OK(&s->c, tutti_abort(s->t, "a rank gave up"));
     }
-    status = sum(s, "after", memory, s->rig.stream, &request);
+    status = suite_sum(s, "after", memory, COUNT, s->rig.stream, &request);
     if (status == TUTTI_OK) {
         status = tutti_wait(s->t, &request, SECONDS_60);
     }
-    (void)SUITE_EXPECT(s, status == TUTTI_ERR_CONTEXT_FAILED);
-    (void)SUITE_EXPECT(s, strstr(tutti_last_error(), "a rank gave up") != NULL);
+    EXPECT_STATUS(&s->c, TUTTI_ERR_CONTEXT_FAILED, status);
+    EXPECT(&s->c, strstr(tutti_last_error(), "a rank gave up") != NULL);
     atomic_store(&released, true);
-    (void)SUITE_EXPECT(s, s->rig.cuda.stream_synchronize(s->rig.stream) == CU_SUCCESS);
+    EXPECT(&s->c, s->rig.cuda.stream_synchronize(s->rig.stream) == CU_SUCCESS);
     end_pending(s, &held);
     device_drop(&s->rig, memory);
     s->is_broken = true;

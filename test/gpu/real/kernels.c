@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/gpu/packing.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
 #include "test/gpusim/bodies.h"
-#include "test/suite/buffer.h"
 
 /* Tensors of a batch: some of a few elements, some of more than a chunk. */
 #define COUNTS 7
@@ -22,7 +22,7 @@
 
 static const size_t counts[COUNTS] = { 1, 33, 9001, 4, 20011, 257, 1024 };
 
-/** A pair of types, and which kernels are launched for it. */
+/** A pair of types. */
 struct pair {
     tutti_dtype tensor, packed;
 };
@@ -40,7 +40,7 @@ static const struct pair pairs[] = { { TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E4M3 },
 /** The kernels of the image, and what was launched. */
 struct loaded {
     struct device_rig rig;
-    struct gpu *gpu; /* owned; of its kernels those are NULL that the image lacks   */
+    struct packing packing;
     bool launched[KERNEL_COUNT];
     int made, wrong; /* comparisons                                               */
 };
@@ -103,107 +103,89 @@ static void compare(struct loaded *k, const struct twin *twin, const char *what)
     free(got);
 }
 
-/* A launch on the device; false: the image lacks the kernel, which is optional. */
-static bool launch(struct loaded *k, const struct kernel_launch *l, void *args)
-{
-    void *parameters[] = { args };
-
-    if (k->gpu->kernels[l->kernel] == NULL) {
-        return false;
-    }
-    device_must(&k->rig,
-            k->rig.cuda.launch_kernel(k->gpu->kernels[l->kernel], l->grid, 1, 1,
-                    l->threads, 1, 1, 0, k->rig.stream, parameters, NULL),
-            kernel_name(l->kernel));
-    device_must(&k->rig, k->rig.cuda.stream_synchronize(k->rig.stream), "run a kernel");
-    k->launched[l->kernel] = true;
-    return true;
-}
-
-/* --------------------------------------------------------------------------- packing */
-
-/** A batch on one side. */
-struct side {
-    struct pack_plan plan;
-    uint64_t tensors, packed; /* addresses                                        */
-    size_t packed_bytes;
-};
-
 /*
- * Tensors lie one element behind boundaries, so that vectors have to be put together. More of
- * them than fit in small parameters make a launch of the form large.
+ * Tensors lie one element behind boundaries, so that vectors have to be put together.
+ * Addresses are offsets. @return bytes of the tensors
  */
-static size_t plan_side(struct side *side, const struct pair *pair, enum pack_form form,
-        uint64_t tensors)
+static size_t lay_out(
+        const struct pair *pair, struct script_pieces *pieces, size_t *packed_bytes)
 {
     const size_t element = tutti_dtype_size(pair->tensor);
-    const size_t many = form == PACK_LARGE ? TENSORS_LARGE : TENSORS_SMALL;
     size_t offset = element;
 
-    pack_plan_init(&side->plan, pair->tensor, pair->packed);
-    side->tensors = tensors;
-    side->packed_bytes = 0;
-    for (size_t i = 0; i < many; i++) {
-        pack_plan_add(
-                &side->plan, tensors + offset, counts[i % COUNTS], side->packed_bytes);
-        side->packed_bytes +=
-                (counts[i % COUNTS] * tutti_dtype_size(pair->packed) + 127) / 128 * 128;
-        offset += (counts[i % COUNTS] + 1 + i % 3) * element;
+    *packed_bytes = 0;
+    for (size_t i = 0; i < pieces->count; i++) {
+        const size_t count = counts[i % COUNTS];
+
+        pieces->pieces[i] = (struct script_piece){ .tensor = offset,
+            .packed = { .at = *packed_bytes, .in_slab = true },
+            .count = count };
+        *packed_bytes += (count * tutti_dtype_size(pair->packed) + 127) / 128 * 128;
+        offset += (count + 1 + i % 3) * element;
     }
     return offset;
 }
 
-static struct kernel_launch prepare(struct side *side, enum pack_direction way,
-        enum pack_form form, tutti_dtype dtype)
+/* On the host. @return the kernel */
+static int run_body(const struct loaded *k, const struct packing_work *work,
+        unsigned char *tensors, unsigned char *packed)
 {
-    const struct kernel_target target = { .sm_count = 4,
-        .parameter_bytes =
-                form == PACK_LARGE ? KERNEL_LARGE_BYTES : KERNEL_SMALL_BYTES };
-    const bool divides = dtype != TUTTI_BOOL && tutti_dtype_size(dtype) > 0;
-    const struct pack_work work = { .direction = way,
-        .packed = side->packed,
-        .scale = dtype_is_real(dtype) ? 0.75 : 1,
-        .divisor =
-                way == PACK_SCATTER && divides && dtype < TUTTI_FLOAT8_E4M3 ? 3 : 1 };
+    static struct pack_plan plan;
+    const bool gathers = work->direction == PACK_GATHER;
+    const struct pack_work what = { .direction = work->direction,
+        .packed = (uint64_t)(uintptr_t)packed,
+        .scale = work->form->before,
+        .divisor = gathers ? 1 : work->form->divisor };
+    struct kernel_launch l;
 
-    return pack_launch(&side->plan, &work, &target);
+    pack_plan_init(&plan, work->form->dtype, work->form->wire);
+    for (size_t i = 0; i < work->pieces->count; i++) {
+        const struct script_piece *piece = &work->pieces->pieces[i];
+
+        pack_plan_add(&plan, (uint64_t)(uintptr_t)tensors + piece->tensor, piece->count,
+                piece->packed.at);
+    }
+    l = pack_launch(&plan, &what, &k->packing.target);
+    kernel_body_of(l.kernel)(&plan.args, l.grid, l.threads);
+    return l.kernel;
 }
 
+/* More pieces than fit in small parameters make a launch of the form large. */
 static void run_pack(struct loaded *k, const struct pair *pair, enum pack_direction way,
-        enum pack_form form)
+        size_t tensors_count)
 {
-    static struct side host, device;
-    const size_t tensor_bytes = plan_side(&host, pair, form, 0);
+    static struct script_piece list[TENSORS_LARGE];
+    const bool divides = pair->tensor != TUTTI_BOOL && pair->tensor < TUTTI_FLOAT8_E4M3;
+    const double scale = dtype_is_real(pair->tensor) ? 0.75 : 1;
+    const struct gpu_form form = { .dtype = pair->tensor,
+        .wire = pair->packed,
+        .before = scale,
+        .divisor = divides ? 3 : 1,
+        .after = scale };
+    struct script_pieces pieces = { .pieces = list, .count = tensors_count };
+    size_t packed_bytes = 0;
+    const size_t tensor_bytes = lay_out(pair, &pieces, &packed_bytes);
     struct twin tensors = twin_new(k, pair->tensor, tensor_bytes, 1 + (uint32_t)way);
-    struct twin packed = twin_new(k, pair->packed, host.packed_bytes, 7);
-    struct kernel_launch l;
+    struct twin packed = twin_new(k, pair->packed, packed_bytes, 7);
+    const struct packing_work work = { .pieces = &pieces,
+        .form = &form,
+        .direction = way,
+        .slab = device_address(packed.device),
+        .stream = k->rig.stream };
+    const int kernel = run_body(k, &work, tensors.host, packed.host);
     char what[128];
 
-    (void)plan_side(&host, pair, form, (uint64_t)(uintptr_t)tensors.host);
-    (void)plan_side(&device, pair, form, device_address(tensors.device));
-    host.packed = (uint64_t)(uintptr_t)packed.host;
-    device.packed = device_address(packed.device);
-    l = prepare(&device, way, form, pair->tensor);
-    if (launch(k, &l, &device.plan.args)) {
-        (void)snprintf(what, sizeof what, "%s, %s, %s as %s", kernel_name(l.kernel),
-                way == PACK_GATHER ? "gather" : "scatter",
-                tutti_dtype_name(pair->tensor), tutti_dtype_name(pair->packed));
-        l = prepare(&host, way, form, pair->tensor);
-        kernel_body_of(l.kernel)(&host.plan.args, l.grid, l.threads);
-        compare(k, way == PACK_GATHER ? &packed : &tensors, what);
+    for (size_t i = 0; i < tensors_count; i++) {
+        list[i].tensor += device_address(tensors.device);
     }
+    device_pack(&k->packing, &work);
+    k->launched[kernel] = true;
+    (void)snprintf(what, sizeof what, "%s, %s, %s as %s", kernel_name(kernel),
+            way == PACK_GATHER ? "gather" : "scatter", tutti_dtype_name(pair->tensor),
+            tutti_dtype_name(pair->packed));
+    compare(k, way == PACK_GATHER ? &packed : &tensors, what);
     twin_end(k, &tensors);
     twin_end(k, &packed);
-}
-
-static void run_packs(struct loaded *k)
-{
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        for (int form = PACK_SMALL; form < PACK_FORMS; form++) {
-            run_pack(k, &pairs[i], PACK_GATHER, (enum pack_form)form);
-            run_pack(k, &pairs[i], PACK_SCATTER, (enum pack_form)form);
-        }
-    }
 }
 
 /* Every kernel that there is was launched: the pairs cover all families. */
@@ -212,7 +194,7 @@ static bool all_launched(const struct loaded *k)
     bool all = true;
 
     for (int i = 0; i < KERNEL_COUNT; i++) {
-        if (k->gpu->kernels[i] != NULL && !k->launched[i]) {
+        if (k->packing.gpu->kernels[i] != NULL && !k->launched[i]) {
             (void)printf("device_kernels: %s was never launched\n", kernel_name(i));
             all = false;
         }
@@ -223,20 +205,23 @@ static bool all_launched(const struct loaded *k)
 int main(void)
 {
     static struct loaded k;
-    int status = device_find(&k.rig, "device_kernels");
+    const int status = device_kernels(&k.rig, "device_kernels", &k.packing);
     bool all;
 
     if (status != 0) {
         return status;
     }
-    device_open(&k.rig, 0);
-    status = device_kernels(&k.rig, "device_kernels", &k.gpu);
-    if (status != 0) {
-        return status;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        for (int way = PACK_GATHER; way <= PACK_SCATTER; way++) {
+            run_pack(&k, &pairs[i], (enum pack_direction)way, TENSORS_SMALL);
+            /* An image may lack the form large. */
+            if (pack_pieces_max(&k.packing.target) >= TENSORS_LARGE) {
+                run_pack(&k, &pairs[i], (enum pack_direction)way, TENSORS_LARGE);
+            }
+        }
     }
-    run_packs(&k);
     all = all_launched(&k);
-    gpu_close(k.gpu);
+    gpu_close(k.packing.gpu);
     device_close(&k.rig);
     (void)printf("device_kernels: %d comparisons, %d wrong\n", k.made, k.wrong);
     return all && k.wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

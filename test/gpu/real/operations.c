@@ -7,7 +7,6 @@
  *
  * Over the simulator some are repeated, and done while a rank has joined.
  */
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,9 @@ enum {
     TENSORS = 3,
     RANKS_MAX = 64,
     UNIT = 8, /* bytes of an element of the largest type, and of every row */
-    TIMES = 4 /* twice by name, and then by number */
+    TIMES = 4, /* twice by name, and then by number */
+    FLOAT_MOST = 3, /* of the contents, see pattern_set_exact() */
+    FLOAT16_MAX = 65504
 };
 
 /** Where tensors lie. */
@@ -44,59 +45,46 @@ static const char *const placings[] = { "single", "fused", "arena" };
  *     -   refused: TUTTI_ERR_UNSUPPORTED
  */
 /* clang-format off */
+enum { COLUMN = 6 };
 static const struct {
     tutti_reduce_op op;
     const char *ways; /* of each type */
 } reduced[] = {
-    /*                uint  int uint int uint int uint int float bfloat float float bool float8 float8
-                         8    8  16   16  32   32  64   64   16     16    32    64       e4m3   e5m2 */
-    { TUTTI_SUM,     ".    .   k    k   .    .   .    .    k      k     .     .    -     -      -  " },
-    { TUTTI_AVERAGE, "k    k   k    k   k    k   +    +    k      k     +     +    -     -      -  " },
-    { TUTTI_MIN,     ".    .   k    k   .    .   .    .    .      .     .     .    k     -      -  " },
-    { TUTTI_MAX,     ".    .   k    k   .    .   .    .    .      .     .     .    k     -      -  " },
-    { TUTTI_PRODUCT, ".    .   k    k   .    .   .    .    k      k     .     .    -     -      -  " },
+    /*                uint  int   uint  int   uint  int   uint  int   float bfl.  float float bool  float8 float8
+                      8     8     16    16    32    32    64    64    16    16    32    64          e4m3  e5m2 */
+    { TUTTI_SUM,     ".     .     k     k     .     .     .     .     k     k     .     .     -     -     -" },
+    { TUTTI_AVERAGE, "k     k     k     k     k     k     +     +     k     k     +     +     -     -     -" },
+    { TUTTI_MIN,     ".     .     k     k     .     .     .     .     .     .     .     .     k     -     -" },
+    { TUTTI_MAX,     ".     .     k     k     .     .     .     .     .     .     .     .     k     -     -" },
+    { TUTTI_PRODUCT, ".     .     k     k     .     .     .     .     k     k     .     .     -     -     -" },
 };
 
-/** What is done, of any type. */
+/** What is done, of any type; without reduction all travel as bytes. */
 static const struct kind {
     const char *name;
     tutti_collective collective;
     enum operation_form form;
-    const char *way; /* of bytes, for all types; NULL: a reduction's */
     bool is_uneven; /* parts of FORM_EQUAL that are not quite equal   */
+    /* Which batches of "." are copied by kernels to a slab, and from there: of a single tensor, fused
+       ones, in the arena. a: on all ranks, r: on the root, o: on the others, -: nowhere */
+    const char *packs, *unpacks;
 } kinds[] = {
-    { "allreduce",            TUTTI_ALLREDUCE,     FORM_EQUAL,   NULL, false },
-    { "reduce",               TUTTI_REDUCE,        FORM_EQUAL,   NULL, false },
-    { "reducescatter",        TUTTI_REDUCESCATTER, FORM_EQUAL,   NULL, false },
-    { "reducescatter uneven", TUTTI_REDUCESCATTER, FORM_EQUAL,   NULL, true  },
-    { "reducescatter listed", TUTTI_REDUCESCATTER, FORM_LISTED,  NULL, false },
-    { "broadcast",            TUTTI_BROADCAST,     FORM_EQUAL,   ".",  false },
-    { "allgather",            TUTTI_ALLGATHER,     FORM_EQUAL,   ".",  false },
-    { "allgather listed",     TUTTI_ALLGATHER,     FORM_LISTED,  ".",  false },
-    { "allgather unknown",    TUTTI_ALLGATHER,     FORM_UNKNOWN, ".",  false },
-    { "alltoall",             TUTTI_ALLTOALL,      FORM_EQUAL,   ".",  false },
-    { "alltoall listed",      TUTTI_ALLTOALL,      FORM_LISTED,  ".",  false },
-    { "alltoall unknown",     TUTTI_ALLTOALL,      FORM_UNKNOWN, ".",  false },
-    { "gather",               TUTTI_GATHER,        FORM_EQUAL,   ".",  false },
-    { "gather listed",        TUTTI_GATHER,        FORM_LISTED,  ".",  false },
-    { "scatter",              TUTTI_SCATTER,       FORM_EQUAL,   ".",  false },
-    { "scatter listed",       TUTTI_SCATTER,       FORM_LISTED,  ".",  false },
-};
-
-/* Which batches of "." are copied by kernels, and where: to a slab, and from there. */
-static const struct {
-    tutti_collective collective;
-    const char *packs[PLACINGS]; /* single, fused, arena: inputs are packed */
-    const char *unpacks[PLACINGS]; /* outputs are unpacked                   */
-} copied[] = {
-    { TUTTI_ALLREDUCE,     { "never", "always", "never"  }, { "never", "always",  "never"  } },
-    { TUTTI_REDUCE,        { "never", "always", "never"  }, { "never", "root",    "never"  } },
-    { TUTTI_REDUCESCATTER, { "never", "always", "always" }, { "never", "always",  "never"  } },
-    { TUTTI_BROADCAST,     { "never", "root",   "never"  }, { "never", "others",  "never"  } },
-    { TUTTI_ALLGATHER,     { "never", "always", "never"  }, { "never", "always",  "always" } },
-    { TUTTI_ALLTOALL,      { "never", "never",  "never"  }, { "never", "never",   "never"  } },
-    { TUTTI_GATHER,        { "never", "never",  "never"  }, { "never", "never",   "never"  } },
-    { TUTTI_SCATTER,       { "never", "never",  "never"  }, { "never", "never",   "never"  } },
+    { "allreduce",            TUTTI_ALLREDUCE,     FORM_EQUAL,   false, "-a-", "-a-" },
+    { "reduce",               TUTTI_REDUCE,        FORM_EQUAL,   false, "-a-", "-r-" },
+    { "reducescatter",        TUTTI_REDUCESCATTER, FORM_EQUAL,   false, "-aa", "-a-" },
+    { "reducescatter uneven", TUTTI_REDUCESCATTER, FORM_EQUAL,   true,  "-aa", "-a-" },
+    { "reducescatter listed", TUTTI_REDUCESCATTER, FORM_LISTED,  false, "-aa", "-a-" },
+    { "broadcast",            TUTTI_BROADCAST,     FORM_EQUAL,   false, "-r-", "-o-" },
+    { "allgather",            TUTTI_ALLGATHER,     FORM_EQUAL,   false, "-a-", "-aa" },
+    { "allgather listed",     TUTTI_ALLGATHER,     FORM_LISTED,  false, "-a-", "-aa" },
+    { "allgather unknown",    TUTTI_ALLGATHER,     FORM_UNKNOWN, false, "-a-", "-aa" },
+    { "alltoall",             TUTTI_ALLTOALL,      FORM_EQUAL,   false, "---", "---" },
+    { "alltoall listed",      TUTTI_ALLTOALL,      FORM_LISTED,  false, "---", "---" },
+    { "alltoall unknown",     TUTTI_ALLTOALL,      FORM_UNKNOWN, false, "---", "---" },
+    { "gather",               TUTTI_GATHER,        FORM_EQUAL,   false, "---", "---" },
+    { "gather listed",        TUTTI_GATHER,        FORM_LISTED,  false, "---", "---" },
+    { "scatter",              TUTTI_SCATTER,       FORM_EQUAL,   false, "---", "---" },
+    { "scatter listed",       TUTTI_SCATTER,       FORM_LISTED,  false, "---", "---" },
 };
 /* clang-format on */
 
@@ -104,29 +92,28 @@ enum {
     KINDS = sizeof kinds / sizeof *kinds
 };
 
-/** A rank's memory for a kind and a placing; parts have the same bytes for all types. */
-struct place {
-    unsigned char *inputs[TENSORS]; /* on a boundary, or not; NULL: none */
-    unsigned char *outputs[TENSORS]; /* likewise */
-    void *owned[2 * TENSORS];
-    size_t owned_count;
-};
-
-/** What is tried. */
+/** A kind in one placing, and what is tried of it now. Parts have the same bytes for all types. */
 struct trial {
     struct suite *s;
     const struct kind *kind;
     enum placing placing;
-    char way;
-    struct place *place; /* borrowed */
-    struct operation operations[TENSORS];
-    struct flight flights[TENSORS];
     int tensors;
+    void *owned[2 * TENSORS]; /* memory of inputs and outputs; NULL: none */
+    struct flight flights[TENSORS]; /* their data on a boundary, or not */
+    struct operation operations[TENSORS];
+    char way;
+    char what[80];
     bool absent[RANKS_MAX];
-    struct crew crew;
     int world[RANKS_MAX]; /* whose contents are used */
+    struct crew crew;
     int iteration;
 };
+
+static bool reduces(const struct kind *kind)
+{
+    return kind->collective == TUTTI_ALLREDUCE || kind->collective == TUTTI_REDUCE ||
+            kind->collective == TUTTI_REDUCESCATTER;
+}
 
 /* Nobody gives or gets nothing: that is another way, and has tests of its own. */
 static bool has_empty_part(const struct operation *o, int size)
@@ -148,7 +135,7 @@ static struct operation operation_of(const struct suite *s, const struct kind *k
     struct operation o = { .collective = kind->collective,
         .pattern = { .dtype = dtype, .op = op, .salt = (uint32_t)tensor },
         .scales = { 1, 1 },
-        .root = s->size - 1,
+        .root = s->c.size - 1,
         .count = counts[tensor],
         .row_count = 1,
         .form = kind->form };
@@ -160,9 +147,9 @@ static struct operation operation_of(const struct suite *s, const struct kind *k
     o.row_count = elements;
     o.owns_output = kind->form == FORM_UNKNOWN;
     if (kind->collective == TUTTI_REDUCESCATTER && kind->form == FORM_EQUAL) {
-        o.count = o.count * s->size + (kind->is_uneven ? 1 : 0);
+        o.count = o.count * s->c.size + (kind->is_uneven ? 1 : 0);
     }
-    while (kind->form != FORM_EQUAL && has_empty_part(&o, s->size)) {
+    while (kind->form != FORM_EQUAL && has_empty_part(&o, s->c.size)) {
         o.pattern.salt += TENSORS;
     }
     return o;
@@ -172,126 +159,132 @@ static struct operation operation_of(const struct suite *s, const struct kind *k
 static bool has_output(const struct suite *s, const struct kind *kind)
 {
     return (kind->collective != TUTTI_REDUCE && kind->collective != TUTTI_GATHER) ||
-            s->rank == s->size - 1;
+            s->c.rank == s->c.size - 1;
 }
 
 /* ----------------------------------------------------------------------- memory */
 
-static unsigned char *take(struct suite *s, enum placing placing, size_t bytes,
-        size_t shift, struct place *place)
+static void *take(struct trial *trial, size_t bytes, size_t shift, void **owned)
 {
-    const size_t apart = placing == FUSED ? 8 * (2 * shift + 1) : 0;
-    void *memory = NULL;
+    const size_t apart = trial->placing == FUSED ? 8 * (2 * shift + 1) : 0;
 
     if (bytes == 0) {
         return NULL;
     }
-    if (placing == ARENA) {
-        (void)SUITE_EXPECT(
-                s, tutti_alloc(s->t, bytes, TUTTI_DEVICE, &memory) == TUTTI_OK);
+    if (trial->placing == ARENA) {
+        EXPECT_OK(&trial->s->c, tutti_alloc(trial->s->t, bytes, TUTTI_DEVICE, owned));
     } else {
-        memory = device_memory(&s->rig, bytes + 2 * apart);
+        *owned = device_memory(&trial->s->rig, bytes + 2 * apart);
     }
-    place->owned[place->owned_count++] = memory;
-    return (unsigned char *)memory + apart;
+    return (unsigned char *)*owned + apart;
 }
 
-static bool is_in_place(const struct kind *kind, enum placing placing)
+static bool is_in_place(const struct trial *trial)
 {
-    return kind->collective == TUTTI_BROADCAST ||
-            (placing != SINGLE &&
-                    (kind->collective == TUTTI_ALLREDUCE ||
-                            kind->collective == TUTTI_REDUCE));
+    const tutti_collective collective = trial->kind->collective;
+
+    return collective == TUTTI_BROADCAST ||
+            (trial->placing != SINGLE &&
+                    (collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCE));
 }
 
-static void place_kind(struct suite *s, const struct kind *kind, enum placing placing,
-        struct place *place)
+static void trial_init(struct trial *trial, struct suite *s, const struct kind *kind,
+        enum placing placing)
 {
-    const int tensors = placing == SINGLE ? 1 : TENSORS;
+    *trial = (struct trial){ .s = s,
+        .kind = kind,
+        .placing = placing,
+        .tensors = placing == SINGLE ? 1 : TENSORS,
+        .crew = { .set = TUTTI_WORLD,
+                .world = trial->world,
+                .size = s->c.size,
+                .index = s->c.rank,
+                .absent = trial->absent } };
+    for (int i = 0; i < 2 * trial->tensors;
+            i++) { /* all inputs lie before the outputs */
+        const int tensor = i % trial->tensors;
+        const bool is_output = i >= trial->tensors;
+        const struct operation o =
+                operation_of(s, kind, tensor, TUTTI_UINT8, TUTTI_SUM);
+        struct flight *f = &trial->flights[tensor];
 
-    *place = (struct place){ .owned_count = 0 };
-    for (int i = 0; i < tensors; i++) {
-        const struct operation o = operation_of(s, kind, i, TUTTI_UINT8, TUTTI_SUM);
-        const size_t in = operation_input_bytes(&o, s->size, s->rank);
-
-        place->inputs[i] = take(s, placing, in, (size_t)i, place);
-    }
-    for (int i = 0; i < tensors && kind->form != FORM_UNKNOWN; i++) {
-        const struct operation o = operation_of(s, kind, i, TUTTI_UINT8, TUTTI_SUM);
-        const size_t out = operation_output_bytes(&o, s->size, s->rank);
-
-        if (is_in_place(kind, placing)) {
-            place->outputs[i] = has_output(s, kind) ? place->inputs[i] : NULL;
-        } else {
-            place->outputs[i] = take(s, placing, out, (size_t)i + 1, place);
+        f->operation = &trial->operations[tensor];
+        f->crew = &trial->crew;
+        if (!is_output) {
+            f->input.data = take(trial, operation_input_bytes(&o, s->c.size, s->c.rank),
+                    (size_t)tensor, &trial->owned[i]);
+        } else if (is_in_place(trial)) {
+            f->output.data = has_output(s, kind) ? f->input.data : NULL;
+        } else if (!o.owns_output) {
+            f->output.data =
+                    take(trial, operation_output_bytes(&o, s->c.size, s->c.rank),
+                            (size_t)tensor + 1, &trial->owned[i]);
         }
     }
 }
 
-static void drop_place(struct suite *s, enum placing placing, const struct place *place)
+static void trial_fini(struct trial *trial)
 {
-    for (size_t i = 0; i < place->owned_count; i++) {
-        if (placing == ARENA) {
-            (void)SUITE_EXPECT(s, tutti_free(s->t, place->owned[i]) == TUTTI_OK);
-        } else {
-            device_drop(&s->rig, place->owned[i]);
+    for (int i = 0; i < 2 * TENSORS; i++) {
+        if (trial->placing == ARENA) {
+            EXPECT_OK(&trial->s->c, tutti_free(trial->s->t, trial->owned[i]));
+        } else if (trial->owned[i] != NULL) {
+            device_drop(&trial->s->rig, trial->owned[i]);
         }
     }
 }
 
 /* --------------------------------------------------------------------- contents */
 
-/* Other contents in each iteration: those of other ranks. Whole floats, exact in any order. */
+/* Other contents in each iteration: those of other ranks. */
 static void fill(struct trial *trial)
 {
     const struct suite *s = trial->s;
 
     trial->iteration++;
-    for (int r = 0; r < s->size; r++) {
-        trial->world[r] = trial->iteration * s->size + r;
+    for (int r = 0; r < s->c.size; r++) {
+        trial->world[r] = trial->iteration * s->c.size + r;
     }
     for (int i = 0; i < trial->tensors; i++) {
         const struct operation *o = &trial->operations[i];
-        const size_t in = operation_input_bytes(o, s->size, s->rank);
-        const size_t out = operation_output_bytes(o, s->size, s->rank);
+        const size_t in = operation_input_bytes(o, s->c.size, s->c.rank);
+        const size_t out = operation_output_bytes(o, s->c.size, s->c.rank);
         unsigned char *data = must_alloc(in + out, 1);
 
-        if (trial->place->outputs[i] != NULL && out > 0) {
+        if (trial->flights[i].output.data != NULL && out > 0) {
             memset(data, 0xa5, out);
-            device_upload(&s->rig, trial->place->outputs[i], data, out);
+            device_upload(&s->rig, trial->flights[i].output.data, data, out);
         }
         if (in > 0) {
-            operation_fill(o, trial->world[s->rank], data, in);
-            device_upload(&s->rig, trial->place->inputs[i], data, in);
+            operation_fill(o, trial->world[s->c.rank], data, in);
+            device_upload(&s->rig, trial->flights[i].input.data, data, in);
         }
         free(data);
     }
 }
 
-static void check_tensor(struct trial *trial, int i)
+static void check_tensor(struct trial *trial, struct flight *f)
 {
-    const struct operation *o = &trial->operations[i];
+    const struct operation *o = f->operation;
     struct suite *s = trial->s;
-    const size_t bytes = operation_output_bytes(o, s->size, s->rank);
+    const size_t bytes = operation_output_bytes(o, s->c.size, s->c.rank);
     unsigned char *wanted = must_alloc(bytes, 1);
     unsigned char *got = must_alloc(bytes, 1);
-    void *output = trial->place->outputs[i];
     void *owned = NULL;
 
     if (o->owns_output) {
-        (void)SUITE_EXPECT(s,
-                tutti_request_take_output(s->t, &trial->flights[i].request, &owned,
-                        NULL, TUTTI_FOREVER) == TUTTI_OK);
-        output = owned;
+        EXPECT_OK(&s->c,
+                tutti_request_take_output(
+                        s->t, &f->request, &owned, NULL, TUTTI_FOREVER));
     }
     if (bytes > 0) {
         operation_expect(o, &trial->crew, NULL, wanted);
-        device_download(&s->rig, got, output, bytes);
-        (void)SUITE_EXPECT(s,
+        device_download(&s->rig, got, o->owns_output ? owned : f->output.data, bytes);
+        EXPECT(&s->c,
                 reference_equal(o->pattern.dtype, wanted, got,
                         bytes / tutti_dtype_size(o->pattern.dtype)));
     }
-    (void)SUITE_EXPECT(s, tutti_free(s->t, owned) == TUTTI_OK);
+    EXPECT_OK(&s->c, tutti_free(s->t, owned));
     free(wanted);
     free(got);
 }
@@ -302,95 +295,61 @@ static tutti_stats stats_of(struct suite *s)
 {
     tutti_stats stats = { .size = sizeof stats };
 
-    (void)SUITE_EXPECT(s, tutti_stats_get(s->t, &stats) == TUTTI_OK);
+    EXPECT_OK(&s->c, tutti_stats_get(s->t, &stats));
     return stats;
 }
 
-static bool applies(const struct suite *s, const char *when)
+static bool applies(const struct suite *s, char when)
 {
-    const bool is_root = s->rank == s->size - 1;
+    const bool is_root = s->c.rank == s->c.size - 1;
 
-    return !s->bare &&
-            (strcmp(when, "always") == 0 || (strcmp(when, "root") == 0 && is_root) ||
-                    (strcmp(when, "others") == 0 && !is_root));
+    return !s->bare && (when == 'a' || when == (is_root ? 'r' : 'o'));
 }
 
-/* A batch through NCCL: what is packed, and how many kernels there are. */
-static void check_nccl(
-        const struct trial *trial, const tutti_stats *before, const tutti_stats *after)
+/* What is packed, and how many kernels there are; staged as many batches as it likes. */
+static void check_way(
+        const struct trial *trial, const tutti_stats *was, const tutti_stats *is)
 {
+#define GREW(counter) (is->counter - was->counter)
     struct suite *s = trial->s;
-    const bool is_allreduce = trial->kind->collective == TUTTI_ALLREDUCE;
-    bool packs = trial->way == 'k';
-    bool unpacks = trial->way != '.' && has_output(s, trial->kind);
-    bool is_packed = trial->way == 'k';
+    const char to = trial->kind->packs[trial->placing];
+    const char from = trial->kind->unpacks[trial->placing];
+    const bool nccl = trial->way != 's';
+    const bool casts = trial->way == 'k';
+    const bool is_packed = casts || (!s->bare && (to != '-' || from != '-'));
+    const bool packs = casts || applies(s, to);
+    const bool unpacks =
+            (trial->way != '.' && has_output(s, trial->kind)) || applies(s, from);
 
-    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
-        if (copied[i].collective == trial->kind->collective) {
-            const char *to = copied[i].packs[trial->placing];
-            const char *from = copied[i].unpacks[trial->placing];
-
-            packs = packs || applies(s, to);
-            unpacks = unpacks || applies(s, from);
-            is_packed = is_packed ||
-                    (!s->bare &&
-                            (strcmp(to, "never") != 0 || strcmp(from, "never") != 0));
-        }
+    EXPECT(&s->c, GREW(batches) >= 1);
+    EXPECT(&s->c, GREW(batches) <= (nccl ? 1 : (uint64_t)trial->tensors));
+    EXPECT(&s->c, GREW(device_batches) == GREW(batches));
+    EXPECT(&s->c, GREW(device_staged) == (nccl ? 0 : GREW(batches)));
+    if (nccl && s->rig.config.gpu_register) { /* more is packed, all of an allreduce */
+        EXPECT(&s->c,
+                trial->kind->collective != TUTTI_ALLREDUCE || GREW(device_packed) == 1);
+    } else if (trial->way != 'h') { /* scaled before the sum, which might overflow */
+        EXPECT(&s->c, GREW(device_packed) == (nccl && is_packed));
+        EXPECT(&s->c,
+                GREW(device_in_place) == (nccl && !is_packed && trial->tensors > 1));
+        EXPECT(&s->c, GREW(device_launches) == (nccl ? (uint64_t)packs + unpacks : 0));
     }
-    (void)SUITE_EXPECT(s, after->batches - before->batches == 1);
-    (void)SUITE_EXPECT(s, after->device_batches - before->device_batches == 1);
-    (void)SUITE_EXPECT(s, after->device_staged == before->device_staged);
-    if (s->rig.config.gpu_register) { /* then more is packed, and all of an allreduce */
-        (void)SUITE_EXPECT(
-                s, !is_allreduce || after->device_packed - before->device_packed == 1);
-        return;
-    }
-    if (trial->way == 'h') { /* scaled before the sum, which might overflow */
-        return;
-    }
-    (void)SUITE_EXPECT(s, after->device_packed - before->device_packed == is_packed);
-    (void)SUITE_EXPECT(s,
-            after->device_in_place - before->device_in_place ==
-                    (!is_packed && trial->tensors > 1));
-    (void)SUITE_EXPECT(s,
-            after->device_launches - before->device_launches ==
-                    (uint64_t)packs + (uint64_t)unpacks);
-}
-
-/* Through host memory: as many batches as it likes. */
-static void check_staged(
-        const struct trial *trial, const tutti_stats *before, const tutti_stats *after)
-{
-    struct suite *s = trial->s;
-    const uint64_t batches = after->batches - before->batches;
-
-    (void)SUITE_EXPECT(s, batches >= 1 && batches <= (uint64_t)trial->tensors);
-    (void)SUITE_EXPECT(s, after->device_batches - before->device_batches == batches);
-    (void)SUITE_EXPECT(s, after->device_staged - before->device_staged == batches);
-    (void)SUITE_EXPECT(s, after->device_packed == before->device_packed);
-    (void)SUITE_EXPECT(s, after->device_in_place == before->device_in_place);
-    (void)SUITE_EXPECT(s, after->device_launches == before->device_launches);
+#undef GREW
 }
 
 static tutti_status submit(struct trial *trial)
 {
     struct suite *s = trial->s;
-    const bool groups = trial->tensors > 1;
-    tutti_status status = groups ? tutti_group_begin(s->t) : TUTTI_OK;
-    tutti_status ended = TUTTI_OK;
+    tutti_status status = tutti_group_begin(s->t);
+    tutti_status ended;
 
     for (int i = 0; i < trial->tensors && status == TUTTI_OK; i++) {
         char name[96];
 
-        (void)snprintf(name, sizeof name, "%s %s %s, %s, %g, %d", trial->kind->name,
-                tutti_reduce_name(trial->operations[i].pattern.op),
-                tutti_dtype_name(trial->operations[i].pattern.dtype),
-                placings[trial->placing], trial->operations[i].scales.pre, i);
+        (void)snprintf(name, sizeof name, "%s, %d", trial->what, i);
         status = flight_submit(s->t, &trial->flights[i], name);
     }
-    if (groups) {
-        ended = tutti_group_end(s->t);
-    }
+    ended = tutti_group_end(s->t);
     return status != TUTTI_OK ? status : ended;
 }
 
@@ -404,57 +363,38 @@ static bool go_once(struct trial *trial)
 
     fill(trial);
     before = stats_of(s);
-    good = SUITE_EXPECT(s, submit(trial) == TUTTI_OK);
+    good = EXPECT_OK(&s->c, submit(trial));
     for (int i = 0; i < trial->tensors && good; i++) {
-        good = SUITE_EXPECT(s,
-                tutti_wait(s->t, &trial->flights[i].request, TUTTI_FOREVER) ==
-                        TUTTI_OK);
+        good = EXPECT_OK(
+                &s->c, tutti_wait(s->t, &trial->flights[i].request, TUTTI_FOREVER));
     }
     after = stats_of(s);
     for (int i = 0; i < trial->tensors && good; i++) {
-        check_tensor(trial, i);
+        check_tensor(trial, &trial->flights[i]);
     }
-    if (trial->way == 's') {
-        check_staged(trial, &before, &after);
-    } else {
-        check_nccl(trial, &before, &after);
-    }
+    check_way(trial, &before, &after);
     return after.announced_by_bit - before.announced_by_bit == (uint64_t)trial->tensors;
 }
 
-static void go_on(struct trial *trial)
-{
-    for (int i = 0; i < TIMES; i++) {
-        (void)SUITE_EXPECT(trial->s, go_once(trial) == (i >= 2));
-    }
-}
-
-static void refuse(struct trial *trial)
+static void refuse(struct trial *trial, tutti_dtype dtype)
 {
     struct suite *s = trial->s;
     const tutti_stats before = stats_of(s);
 
-    (void)SUITE_EXPECT(s, submit(trial) == TUTTI_ERR_UNSUPPORTED);
-    (void)SUITE_EXPECT(s, stats_of(s).submitted == before.submitted);
-    (void)SUITE_EXPECT(s,
-            strstr(tutti_last_error(),
-                    tutti_dtype_name(trial->operations[0].pattern.dtype)) != NULL);
+    EXPECT_STATUS(&s->c, TUTTI_ERR_UNSUPPORTED, submit(trial));
+    EXPECT(&s->c, stats_of(s).submitted == before.submitted);
+    EXPECT(&s->c, strstr(tutti_last_error(), tutti_dtype_name(dtype)) != NULL);
 }
 
 /* ---------------------------------------------------------------- the whole table */
 
 /* The way of a reduction or a move in this job, which may lack what it takes. */
 static char way_of(
-        const struct suite *s, const struct kind *kind, size_t row, int dtype)
+        const struct suite *s, const struct kind *kind, size_t row, tutti_dtype dtype)
 {
     const bool is_half = dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16;
-    const char *ways = reduced[row].ways;
-    char way = kind->way != NULL ? kind->way[0] : *ways;
+    char way = reduces(kind) ? reduced[row].ways[COLUMN * (int)dtype] : '.';
 
-    for (int d = 0; kind->way == NULL && d < dtype; d++) {
-        ways += 1 + strspn(ways + 1, " ");
-        way = *ways;
-    }
     if (way == '-') {
         return way;
     }
@@ -467,157 +407,100 @@ static char way_of(
     return s->staged || (s->bare && way != '.') ? 's' : way;
 }
 
-static void make_trial(struct suite *s, const struct kind *kind, enum placing placing,
-        struct place *place, struct trial *trial)
-{
-    *trial = (struct trial){ .s = s,
-        .kind = kind,
-        .placing = placing,
-        .place = place,
-        .tensors = placing == SINGLE ? 1 : TENSORS };
-    trial->crew = (struct crew){ .set = TUTTI_WORLD,
-        .world = trial->world,
-        .size = s->size,
-        .index = s->rank,
-        .absent = trial->absent };
-}
-
 static void set_operation(
         struct trial *trial, tutti_dtype dtype, size_t row, struct scales scales)
 {
-    trial->way = way_of(trial->s, trial->kind, row, (int)dtype);
-    if (trial->way == 'h') { /* is scaled before the sum, so by what is exact */
-        scales.pre *= 2 * trial->s->size;
+    trial->way = way_of(trial->s, trial->kind, row, dtype);
+    if (trial->way == 'h') { /* sums are too large for the type, unlike the average */
+        scales.pre = trial->s->c.size;
+        while (2 * FLOAT_MOST * scales.pre * scales.post <= FLOAT16_MAX) {
+            scales.pre *= 2;
+        }
     }
+    (void)snprintf(trial->what, sizeof trial->what, "%s %s %s, %s, %g",
+            trial->kind->name, tutti_reduce_name(reduced[row].op),
+            tutti_dtype_name(dtype), placings[trial->placing], scales.pre);
+    checks_step(&trial->s->c, trial->what);
     for (int i = 0; i < trial->tensors; i++) {
-        struct flight *f = &trial->flights[i];
-
         trial->operations[i] =
                 operation_of(trial->s, trial->kind, i, dtype, reduced[row].op);
         trial->operations[i].scales = scales;
-        *f = (struct flight){ .operation = &trial->operations[i],
-            .crew = &trial->crew };
-        f->input.data = trial->place->inputs[i];
-        f->output.data = trial->place->outputs[i];
     }
 }
 
 /* Bytes are bytes, and lists are lists: few types will do. */
-static bool is_wanted(const struct kind *kind, int dtype)
+static bool is_wanted(const struct kind *kind, tutti_dtype dtype)
 {
-    return (kind->way == NULL && kind->form == FORM_EQUAL && !kind->is_uneven) ||
+    return (reduces(kind) && kind->form == FORM_EQUAL && !kind->is_uneven) ||
             dtype == TUTTI_INT16 || dtype == TUTTI_INT64 || dtype == TUTTI_FLOAT32 ||
             dtype == TUTTI_BOOL || dtype == TUTTI_FLOAT8_E5M2;
 }
 
-static void try_type(struct trial *trial, int dtype, size_t row)
+static void try_type(struct trial *trial, tutti_dtype dtype, size_t row)
 {
-    static const struct scales none = { 1, 1 };
-    const bool is_rare = dtype != TUTTI_FLOAT32 && (dtype != TUTTI_INT16 || row > 0);
-    char what[128];
+    const bool is_common = dtype == TUTTI_FLOAT32 || (dtype == TUTTI_INT16 && row == 0);
+    const int times = trial->s->rig.simulated && is_common && row <= 1 ? TIMES : 1;
 
-    set_operation(trial, (tutti_dtype)dtype, row, none);
-    (void)snprintf(what, sizeof what, "%s %s of %s, %s", trial->kind->name,
-            tutti_reduce_name(reduced[row].op), tutti_dtype_name((tutti_dtype)dtype),
-            placings[trial->placing]);
-    trial->s->what = what;
+    set_operation(trial, dtype, row, (struct scales){ 1, 1 });
     if (trial->way == '-') {
-        refuse(trial);
-    } else if (!trial->s->rig.simulated || is_rare || row > 1) {
-        (void)go_once(trial);
-    } else {
-        go_on(trial);
+        refuse(trial, dtype);
+        return;
     }
-    if (trial->kind->way == NULL && trial->placing == FUSED && trial->way != '-' &&
-            dtype_is_real((tutti_dtype)dtype)) {
-        set_operation(trial, (tutti_dtype)dtype, row, (struct scales){ 2, 0.25 });
+    for (int i = 0; i < times; i++) {
+        EXPECT(&trial->s->c, go_once(trial) == (i >= 2));
+    }
+    if (reduces(trial->kind) && trial->placing == FUSED && dtype_is_real(dtype)) {
+        set_operation(trial, dtype, row, (struct scales){ 2, 0.25 });
         trial->way = trial->s->bare ? 's' : trial->way;
         (void)go_once(trial);
     }
-    trial->s->what = "operations";
 }
 
-static void try_kind(struct suite *s, const struct kind *kind, enum placing placing,
-        struct place *place)
+static void try_kind(struct trial *trial)
 {
-    const size_t rows = kind->way == NULL ? sizeof reduced / sizeof *reduced : 1;
-    struct trial trial;
+    const size_t rows = reduces(trial->kind) ? sizeof reduced / sizeof *reduced : 1;
 
-    make_trial(s, kind, placing, place, &trial);
     for (size_t row = 0; row < rows; row++) {
         for (int dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
-            if (is_wanted(kind, dtype)) {
-                try_type(&trial, dtype, row);
+            if (is_wanted(trial->kind, (tutti_dtype)dtype)) {
+                try_type(trial, (tutti_dtype)dtype, row);
             }
         }
     }
 }
 
 /* While a rank has joined, which is also the one that orders all launches. */
-static void try_joined(struct suite *s, struct place *places)
+static void try_joined(struct suite *s, struct trial *trials)
 {
-    for (size_t k = 0; k < KINDS && kinds[k].way == NULL && s->rank != 0; k++) {
-        struct trial trial;
-
-        make_trial(s, &kinds[k], ARENA, &places[k], &trial);
-        trial.absent[0] = true;
-        set_operation(&trial, TUTTI_FLOAT32, 1, (struct scales){ 1, 1 });
-        trial.way = 's';
-        (void)go_once(&trial);
+    for (size_t k = 0; k < KINDS && reduces(&kinds[k]) && s->c.rank != 0; k++) {
+        trials[k].absent[0] = true;
+        set_operation(&trials[k], TUTTI_FLOAT32, 1, (struct scales){ 1, 1 });
+        trials[k].way = 's';
+        (void)go_once(&trials[k]);
     }
-    (void)SUITE_EXPECT(s, tutti_join(s->t, NULL, NULL) == TUTTI_OK);
-}
-
-/* Sums of float16 that are too large for the type, unlike the average: it is scaled before. */
-static void try_large_average(struct suite *s)
-{
-    uint16_t values[64];
-    uint16_t wanted;
-    void *memory = device_memory(&s->rig, sizeof values);
-
-    reference_store_real(TUTTI_FLOAT16, 60000, &wanted);
-    for (size_t i = 0; i < 64; i++) {
-        values[i] = wanted;
-    }
-    device_upload(&s->rig, memory, values, sizeof values);
-    (void)SUITE_EXPECT(s,
-            tutti_allreduce(s->t, "large average", memory, memory, 64, TUTTI_FLOAT16,
-                    TUTTI_AVERAGE, NULL) == TUTTI_OK);
-    device_download(&s->rig, values, memory, sizeof values);
-    for (size_t i = 0; i < 64; i++) { /* but for what additions round */
-        (void)SUITE_EXPECT(s, abs(values[i] - wanted) <= 2);
-    }
-    device_drop(&s->rig, memory);
+    EXPECT_OK(&s->c, tutti_join(s->t, NULL, NULL));
 }
 
 void suite_operations(struct suite *s)
 {
-    static struct place places[PLACINGS][KINDS];
+    static struct trial trials[PLACINGS][KINDS];
 
-    if (!SUITE_EXPECT(s, s->size <= RANKS_MAX)) {
+    if (!EXPECT(&s->c, s->c.size <= RANKS_MAX)) {
         return;
     }
-    pattern_set_exact(true);
     /* Before anything is freed, also by the library: neighbours are so where there are no holes. */
-    for (int placing = SINGLE; placing < PLACINGS; placing++) {
-        for (size_t k = 0; k < KINDS; k++) {
-            place_kind(s, &kinds[k], (enum placing)placing, &places[placing][k]);
-        }
+    for (size_t i = 0; i < (size_t)PLACINGS * KINDS; i++) {
+        trial_init(&trials[i / KINDS][i % KINDS], s, &kinds[i % KINDS],
+                (enum placing)(i / KINDS));
     }
-    for (int placing = SINGLE; placing < PLACINGS; placing++) {
-        for (size_t k = 0; k < KINDS; k++) {
-            try_kind(s, &kinds[k], (enum placing)placing, &places[placing][k]);
-        }
+    for (size_t i = 0; i < (size_t)PLACINGS * KINDS; i++) {
+        try_kind(&trials[i / KINDS][i % KINDS]);
     }
-    if (!s->staged && !s->bare) {
-        try_large_average(s);
+    if (s->rig.simulated && s->c.size > 1) {
+        try_joined(s, trials[ARENA]);
     }
-    if (s->rig.simulated && s->size > 1) {
-        try_joined(s, places[ARENA]);
+    for (size_t i = 0; i < (size_t)PLACINGS * KINDS; i++) {
+        trial_fini(&trials[i / KINDS][i % KINDS]);
     }
-    for (int placing = SINGLE; placing < PLACINGS; placing++) {
-        for (size_t k = 0; k < KINDS; k++) {
-            drop_place(s, (enum placing)placing, &places[placing][k]);
-        }
-    }
+    checks_step(&s->c, NULL);
 }

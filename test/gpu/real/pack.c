@@ -6,21 +6,21 @@
  * several runs one behind the other, and is the median of the samples. Runs go round over so many batches
  * that no run finds its data in a cache. The percentage is of a plain copy of 1 GiB in the same run.
  *
- * With --check nothing is measured: every way to pack runs once on small tensors, and all must write
- * the same (device_kernels compares the kernels with the host's). That is all that makes sense over the simulator.
+ * With --check nothing is measured: tensors are packed once, small ones, and where nothing is converted the
+ * loop must write the same. That is all that makes sense over the simulator.
  */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/mem.h"
+#include "bench/core/summary.h"
 #include "bench/core/workloads.h"
 #include "ops/gpu/packing.h"
+#include "test/batch/pattern.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
-#include "test/gpu/real/rival.h"
-#include "test/suite/buffer.h"
 
 #define SAMPLES_MAX 1000
 /* Runs between two events, so that the launch of the first one does not count. */
@@ -74,9 +74,7 @@ static const struct kind {
 /** What is measured. */
 struct bench {
     struct device_rig rig;
-    struct gpu *gpu; /* owned; for its kernels */
-    struct packing packing; /* what is launched for it */
-    cu_function rival; /* rival.h */
+    struct packing packing;
     cu_event begin, end; /* with times */
     void *busy; /* memory to write while runs are launched */
     double peak; /* a plain copy, in 10^9 bytes per second */
@@ -87,13 +85,12 @@ struct bench {
 
 /** A batch in device memory. */
 struct batch {
-    const struct kind *kind;
+    struct gpu_form form; /* its types */
     unsigned char *tensors; /* all of them, apart, in one allocation */
     size_t tensor_bytes; /* of that allocation */
     void *packed;
     size_t packed_bytes;
-    struct pack_piece *pieces; /* without chunks; owned */
-    size_t piece_count;
+    struct script_pieces pieces; /* owned */
     double traffic; /* bytes that a copy of it reads and writes */
 };
 
@@ -107,7 +104,8 @@ static size_t apart(size_t bytes)
 /* Lays out the tensors of a case, with offsets for addresses. */
 static void plan_case(struct batch *batch, const struct pack_case *c, bool checks)
 {
-    const size_t element = tutti_dtype_size(batch->kind->tensor);
+    const size_t element = tutti_dtype_size(batch->form.dtype);
+    const size_t wire = tutti_dtype_size(batch->form.wire);
     struct bench_workload workload;
 
     batch->tensor_bytes = c->shifted ? element : 0;
@@ -116,16 +114,20 @@ static void plan_case(struct batch *batch, const struct pack_case *c, bool check
                                         &workload, c->tensors, c->bytes / element))) {
         abort();
     }
-    batch->pieces = must_alloc(workload.count, sizeof *batch->pieces);
-    for (size_t i = 0; i < workload.count && !(checks && i == CHECK_TENSORS); i++) {
-        const uint64_t all = workload.tensors[i].count;
-        const uint64_t count = checks && all > CHECK_ELEMENTS ? CHECK_ELEMENTS : all;
+    batch->pieces.count =
+            checks ? size_min(workload.count, CHECK_TENSORS) : workload.count;
+    batch->pieces.pieces =
+            must_alloc(batch->pieces.count, sizeof *batch->pieces.pieces);
+    for (size_t i = 0; i < batch->pieces.count; i++) {
+        const size_t all = workload.tensors[i].count;
+        const size_t count = checks ? size_min(all, CHECK_ELEMENTS) : all;
 
-        batch->pieces[batch->piece_count++] = (struct pack_piece){
-            .tensor = batch->tensor_bytes, .packed = batch->packed_bytes, .count = count
-        };
+        batch->pieces.pieces[i] = (struct script_piece){ .tensor = batch->tensor_bytes,
+            .packed = { .at = batch->packed_bytes, .in_slab = true },
+            .count = count };
         batch->tensor_bytes += apart(count * element);
-        batch->packed_bytes += apart(count * tutti_dtype_size(batch->kind->packed));
+        batch->packed_bytes += apart(count * wire);
+        batch->traffic += (double)(count * (element + wire));
     }
     bench_workload_fini(&workload);
 }
@@ -133,17 +135,17 @@ static void plan_case(struct batch *batch, const struct pack_case *c, bool check
 static struct batch batch_new(
         const struct bench *bench, const struct pack_case *c, const struct kind *kind)
 {
-    const struct device_rig *rig = &bench->rig;
-    struct batch batch = { .kind = kind };
+    struct batch batch = { .form = { .dtype = kind->tensor,
+                                   .wire = kind->packed,
+                                   .before = 1,
+                                   .divisor = RANKS,
+                                   .after = 1 } };
 
     plan_case(&batch, c, bench->checks);
-    batch.tensors = device_memory(rig, batch.tensor_bytes);
-    batch.packed = device_memory(rig, batch.packed_bytes);
-    for (size_t i = 0; i < batch.piece_count; i++) {
-        batch.pieces[i].tensor += device_address(batch.tensors);
-        batch.traffic += (double)batch.pieces[i].count *
-                (double)(tutti_dtype_size(kind->tensor) +
-                        tutti_dtype_size(kind->packed));
+    batch.tensors = device_memory(&bench->rig, batch.tensor_bytes);
+    batch.packed = device_memory(&bench->rig, batch.packed_bytes);
+    for (size_t i = 0; i < batch.pieces.count; i++) {
+        batch.pieces.pieces[i].tensor += device_address(batch.tensors);
     }
     return batch;
 }
@@ -152,92 +154,43 @@ static void batch_end(const struct bench *bench, struct batch *batch)
 {
     device_drop(&bench->rig, batch->tensors);
     device_drop(&bench->rig, batch->packed);
-    free(batch->pieces);
+    free(batch->pieces.pieces);
 }
 
 /* --------------------------------------------------------------------------- ways */
 
-static void launch(const struct bench *bench, cu_function function, uint32_t grid,
-        uint32_t threads, void *args)
+static void run_packing(
+        struct bench *bench, const struct batch *batch, enum pack_direction direction)
 {
-    void *parameters[] = { args };
-
-    device_must(&bench->rig,
-            bench->rig.cuda.launch_kernel(function, grid, 1, 1, threads, 1, 1, 0,
-                    bench->rig.stream, parameters, NULL),
-            "launch a kernel");
+    device_pack(&bench->packing,
+            &(struct packing_work){ .pieces = &batch->pieces,
+                    .form = &batch->form,
+                    .direction = direction,
+                    .slab = device_address(batch->packed),
+                    .stream = bench->rig.stream });
 }
 
-/* In as many launches as it has pieces for. */
-static void run_kernel(const struct bench *bench, const struct batch *batch,
-        enum pack_direction direction)
+static void run_pack(struct bench *bench, const struct batch *batch)
 {
-    static struct pack_plan plan;
-    const struct kernel_target *target = &bench->packing.target;
-    const size_t most = pack_pieces_max(target);
-    const struct pack_work work = { .direction = direction,
-        .packed = device_address(batch->packed),
-        .scale = 1,
-        .divisor = direction == PACK_SCATTER ? RANKS : 1 };
-
-    for (size_t i = 0; i < batch->piece_count;) {
-        struct kernel_launch l;
-
-        pack_plan_init(&plan, batch->kind->tensor, batch->kind->packed);
-        for (size_t some = 0; some < most && i < batch->piece_count; some++, i++) {
-            const struct pack_piece *piece = &batch->pieces[i];
-
-            pack_plan_add(&plan, piece->tensor, piece->count, piece->packed);
-        }
-        l = pack_launch(&plan, &work, target);
-        launch(bench, bench->gpu->kernels[l.kernel], l.grid, l.threads, &plan.args);
-    }
+    run_packing(bench, batch, PACK_GATHER);
 }
 
-static void run_pack(const struct bench *bench, const struct batch *batch)
+static void run_unpack(struct bench *bench, const struct batch *batch)
 {
-    run_kernel(bench, batch, PACK_GATHER);
+    run_packing(bench, batch, PACK_SCATTER);
 }
 
-static void run_unpack(const struct bench *bench, const struct batch *batch)
+static void run_loop(struct bench *bench, const struct batch *batch)
 {
-    run_kernel(bench, batch, PACK_SCATTER);
-}
-
-/** Copies of a batch, as the driver and the rival want them. */
-static struct rival_copy copy_of(const struct batch *batch, size_t i)
-{
-    const struct pack_piece *piece = &batch->pieces[i];
-
-    return (struct rival_copy){ .from = piece->tensor,
-        .to = device_address(batch->packed) + piece->packed,
-        .bytes = piece->count * tutti_dtype_size(batch->kind->tensor) };
-}
-
-static void run_loop(const struct bench *bench, const struct batch *batch)
-{
-    for (size_t i = 0; i < batch->piece_count; i++) {
-        const struct rival_copy copy = copy_of(batch, i);
+    for (size_t i = 0; i < batch->pieces.count; i++) {
+        const struct script_piece *piece = &batch->pieces.pieces[i];
 
         device_must(&bench->rig,
                 bench->rig.cuda.memcpy_dtod_async(
-                        copy.to, copy.from, copy.bytes, bench->rig.stream),
+                        device_address(batch->packed) + piece->packed.at, piece->tensor,
+                        piece->count * tutti_dtype_size(batch->form.dtype),
+                        bench->rig.stream),
                 "copy");
-    }
-}
-
-static void run_rival(const struct bench *bench, const struct batch *batch)
-{
-    static struct rival_args args;
-    size_t some = 0;
-
-    for (size_t i = 0; i < batch->piece_count; i++) {
-        args.copies[some++] = copy_of(batch, i);
-        if (some == RIVAL_COPIES || i + 1 == batch->piece_count) {
-            launch(bench, bench->rival, (uint32_t)some * RIVAL_BLOCKS, RIVAL_THREADS,
-                    &args);
-            some = 0;
-        }
     }
 }
 
@@ -245,25 +198,19 @@ static void run_rival(const struct bench *bench, const struct batch *batch)
 static const struct way {
     const char *text;
     bool copies_only; /* it cannot convert */
-    void (*run)(const struct bench *bench, const struct batch *batch);
+    void (*run)(struct bench *bench, const struct batch *batch);
 } ways[] = {
     { "tutti, pack", false, run_pack },
     { "tutti, unpack and average", false, run_unpack },
     { "loop of cuMemcpyDtoDAsync", true, run_loop },
-    { "8 blocks for each tensor", true, run_rival },
 };
 
 #define WAYS (sizeof ways / sizeof ways[0])
 
-static bool applies(const struct way *way, const struct kind *kind)
-{
-    return !way->copies_only || kind->tensor == kind->packed;
-}
-
 /* -------------------------------------------------------------------------- times */
 
 /* Seconds of one run; batches are taken from number *next on. */
-static double sample(const struct bench *bench, const struct way *way,
+static double sample(struct bench *bench, const struct way *way,
         const struct batch *batches, size_t count, size_t *next)
 {
     const struct device_rig *rig = &bench->rig;
@@ -285,7 +232,7 @@ static double sample(const struct bench *bench, const struct way *way,
 }
 
 /* The median of the samples, after one to warm up. */
-static double measure(const struct bench *bench, const struct way *way,
+static double measure(struct bench *bench, const struct way *way,
         const struct batch *batches, size_t count)
 {
     static double times[SAMPLES_MAX];
@@ -295,7 +242,7 @@ static double measure(const struct bench *bench, const struct way *way,
     for (int i = 0; i < bench->samples; i++) {
         times[i] = sample(bench, way, batches, count, &next);
     }
-    return times_sorted(times, bench->samples)[bench->samples / 2];
+    return bench_summarise(times, (size_t)bench->samples).median;
 }
 
 /* What percentages are of: a copy of 1 GiB. */
@@ -310,7 +257,7 @@ static void measure_plain(struct bench *bench)
 }
 
 static void measure_case(
-        const struct bench *bench, const struct pack_case *c, const struct kind *kind)
+        struct bench *bench, const struct pack_case *c, const struct kind *kind)
 {
     static struct batch batches[BATCHES_MAX];
     size_t count = 0;
@@ -324,7 +271,7 @@ static void measure_case(
         double seconds;
         double speed;
 
-        if (!applies(&ways[i], kind)) {
+        if (ways[i].copies_only && kind->tensor != kind->packed) {
             continue;
         }
         seconds = measure(bench, &ways[i], batches, count);
@@ -341,139 +288,81 @@ static void measure_case(
 
 /* ------------------------------------------------------------------------- checks */
 
-/* Multiples of 1/4 up to 64: exact in both types. */
-static void fill_tensors(const struct bench *bench, const struct batch *batch)
+/* What one way makes of the tensors; owned. */
+static unsigned char *packed_by(struct bench *bench, const struct batch *batch,
+        void (*run)(struct bench *bench, const struct batch *batch))
 {
-    const bool is_half = batch->kind->tensor == TUTTI_BFLOAT16;
-    unsigned char *memory = must_alloc(batch->tensor_bytes, 1);
+    unsigned char *packed = must_alloc(batch->packed_bytes, 1);
 
-    for (size_t i = 0; i < batch->piece_count; i++) {
-        const struct pack_piece *piece = &batch->pieces[i];
-        unsigned char *to = memory + (piece->tensor - device_address(batch->tensors));
-
-        for (uint64_t k = 0; k < piece->count; k++) {
-            const float value = (float)((int)((k * 7 + i * 13) % 512) - 256) / 4;
-            const unsigned char *bytes = (const unsigned char *)&value;
-
-            /* The upper half of a float is a bfloat16. */
-            memcpy(to, is_half ? bytes + 2 : bytes, is_half ? 2 : 4);
-            to += is_half ? 2 : 4;
-        }
-    }
-    device_upload(&bench->rig, batch->tensors, memory, batch->tensor_bytes);
-    free(memory);
-}
-
-static void pack_by(const struct bench *bench, const struct batch *batch,
-        const struct way *way, unsigned char *packed)
-{
-    device_must(&bench->rig,
-            bench->rig.cuda.memset_d8_async(device_address(batch->packed), 0xff,
-                    batch->packed_bytes, bench->rig.stream),
-            "fill device memory");
-    way->run(bench, batch);
+    memset(packed, 0xff, batch->packed_bytes);
+    device_upload(&bench->rig, batch->packed, packed, batch->packed_bytes);
+    run(bench, batch);
     device_download(&bench->rig, packed, batch->packed, batch->packed_bytes);
+    return packed;
 }
 
-/* Every way to pack must do what the first one does. @return how many do not */
-static int check_case(
-        const struct bench *bench, const struct pack_case *c, const struct kind *kind)
+/* @return false, having said so, when packing is no copy */
+static bool check_case(
+        struct bench *bench, const struct pack_case *c, const struct kind *kind)
 {
+    const struct pattern pattern = { .dtype = kind->tensor };
     struct batch batch = batch_new(bench, c, kind);
-    const size_t bytes = batch.packed_bytes;
-    unsigned char *wanted = must_alloc(bytes, 1);
-    unsigned char *packed = must_alloc(bytes, 1);
-    int wrong = 0;
+    const size_t elements = batch.tensor_bytes / tutti_dtype_size(kind->tensor);
+    unsigned char *tensors = must_alloc(batch.tensor_bytes, 1);
+    unsigned char *packed;
+    unsigned char *copied;
+    bool good = true;
 
-    fill_tensors(bench, &batch);
-    pack_by(bench, &batch, &ways[0], wanted);
-    for (size_t i = 1; i < WAYS; i++) {
-        if (!applies(&ways[i], kind) || ways[i].run == run_unpack) {
-            continue;
-        }
-        pack_by(bench, &batch, &ways[i], packed);
-        if (memcmp(packed, wanted, bytes) != 0) {
-            (void)printf("%c, %s: \"%s\" does not write what \"%s\" does\n", c->letter,
-                    kind->text, ways[i].text, ways[0].text);
-            wrong++;
-        }
+    pattern_fill(&pattern, 0, tensors, elements);
+    device_upload(&bench->rig, batch.tensors, tensors, batch.tensor_bytes);
+    packed = packed_by(bench, &batch, run_pack);
+    if (kind->tensor == kind->packed) {
+        copied = packed_by(bench, &batch, run_loop);
+        good = memcmp(packed, copied, batch.packed_bytes) == 0;
+        free(copied);
     }
-    free(wanted);
+    if (!good) {
+        (void)printf("%c, %s: packing does not write what a loop of copies does\n",
+                c->letter, kind->text);
+    }
+    free(tensors);
     free(packed);
     batch_end(bench, &batch);
-    return wrong;
+    return good;
 }
 
 /* --------------------------------------------------------------------------- main */
 
-static int usage(FILE *to, int status)
-{
-    (void)fprintf(to,
-            "usage: bench-pack [--check] [--cases ABCDEFG] [--samples N]\n"
-            "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS count.\n");
-    return status;
-}
-
-/* @return -1 to go on, or an exit status */
-static int parse(int argc, char **argv, struct bench *bench)
+/* @return false, having said what there is */
+static bool parse(int argc, char **argv, struct bench *bench)
 {
     static const struct option longs[] = { { "check", no_argument, NULL, 'k' },
         { "cases", required_argument, NULL, 'c' },
-        { "samples", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 } };
+        { "samples", required_argument, NULL, 's' }, { NULL, 0, NULL, 0 } };
     int letter;
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
-    while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "", longs, NULL)) != -1) {
         if (letter == 'k') {
             bench->checks = true;
         } else if (letter == 'c') {
             bench->cases = optarg;
-        } else if (letter == 's') {
-            bench->samples = (int)strtol(optarg, NULL, 10);
         } else {
-            return usage(letter == 'h' ? stdout : stderr, letter == 'h' ? 0 : 2);
+            bench->samples = letter == 's' ? (int)strtol(optarg, NULL, 10) : 0;
         }
     }
     if (optind != argc || bench->samples < 1 || bench->samples > SAMPLES_MAX) {
-        return usage(stderr, 2);
+        (void)fprintf(stderr,
+                "usage: bench-pack [--check] [--cases ABCDEFG] [--samples N]\n"
+                "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS "
+                "count.\n");
+        return false;
     }
-    return -1;
+    return true;
 }
 
-#if TUTTI_BENCH_HAS_RIVAL
-extern const unsigned char tutti_rival_image[];
-#else /* there is the simulator, which finds kernels by name */
-static const unsigned char tutti_rival_image[] = "simulated";
-#endif
-
-/* @return 0, or DEVICE_SKIPPED after a sentence that says why */
-static int open_bench(struct bench *bench)
-{
-    struct device_rig *rig = &bench->rig;
-    cu_module module = NULL;
-    int status;
-
-    device_open(rig, 0);
-    status = device_kernels(rig, "bench-pack", &bench->gpu);
-    if (status != 0) {
-        return status;
-    }
-    packing_init(&bench->packing, bench->gpu, NULL);
-    device_must(rig, rig->cuda.module_load_data(&module, tutti_rival_image),
-            "load the kernel for comparison");
-    device_must(rig,
-            rig->cuda.module_get_function(&bench->rival, module, "tutti_rival_blocks"),
-            "find the kernel for comparison");
-    device_must(rig, rig->cuda.event_create(&bench->begin, CU_EVENT_TIMED),
-            "make an event");
-    device_must(
-            rig, rig->cuda.event_create(&bench->end, CU_EVENT_TIMED), "make an event");
-    return 0;
-}
-
-/* All cases that are wanted, in all types. @return how many ways were wrong */
-static int run_cases(const struct bench *bench)
+/* All cases that are wanted, in all types. @return how many were wrong */
+static int run_cases(struct bench *bench)
 {
     int wrong = 0;
 
@@ -484,7 +373,7 @@ static int run_cases(const struct bench *bench)
             continue;
         }
         if (bench->checks) {
-            wrong += check_case(bench, c, &kinds[i % KINDS]);
+            wrong += check_case(bench, c, &kinds[i % KINDS]) ? 0 : 1;
         } else {
             measure_case(bench, c, &kinds[i % KINDS]);
         }
@@ -506,6 +395,11 @@ static int run(struct bench *bench)
                      "--check compares results\n");
         return DEVICE_SKIPPED;
     }
+    device_must(&bench->rig,
+            bench->rig.cuda.event_create(&bench->begin, CU_EVENT_TIMED),
+            "make an event");
+    device_must(&bench->rig, bench->rig.cuda.event_create(&bench->end, CU_EVENT_TIMED),
+            "make an event");
     bench->busy = device_memory(&bench->rig, BUSY_BYTES);
     measure_plain(bench);
     (void)printf(
@@ -518,28 +412,24 @@ static int run(struct bench *bench)
             bench->peak);
     (void)run_cases(bench);
     device_drop(&bench->rig, bench->busy);
+    (void)bench->rig.cuda.event_destroy(bench->begin);
+    (void)bench->rig.cuda.event_destroy(bench->end);
     return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
     static struct bench bench = { .cases = "ABCDEFG", .samples = 50 };
-    int status = parse(argc, argv, &bench);
+    int status;
 
-    if (status != -1) {
-        return status;
+    if (!parse(argc, argv, &bench)) {
+        return 2;
     }
-    status = device_find(&bench.rig, "bench-pack");
-    if (status != 0) {
-        return status;
-    }
-    status = open_bench(&bench);
+    status = device_kernels(&bench.rig, "bench-pack", &bench.packing);
     if (status == 0) {
         status = run(&bench);
-        (void)bench.rig.cuda.event_destroy(bench.begin);
-        (void)bench.rig.cuda.event_destroy(bench.end);
-        gpu_close(bench.gpu);
+        gpu_close(bench.packing.gpu);
+        device_close(&bench.rig);
     }
-    device_close(&bench.rig);
     return status;
 }

@@ -5,7 +5,8 @@
  *         [operations|order|times|capture|abort]...
  *
  * --staged says that there is no NCCL: everything must go through host memory then; --bare that
- * some rank has no kernels: what needs some must. Without topics all run; abort is the last, for it breaks the job.
+ * some rank has no kernels: what needs some must. Without topics all run;
+ * abort comes last, for it breaks the job.
  */
 #include "test/gpu/real/suite.h"
 
@@ -17,59 +18,48 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "test/batch/pattern.h"
 
 /** A topic and its name. */
 struct topic {
     const char *name;
     void (*run)(struct suite *s);
-    bool is_wanted;
 };
 
-static struct topic topics[] = { { "operations", suite_operations, false },
-    { "order", suite_order, false }, { "times", suite_times, false },
-    { "capture", suite_capture, false }, { "abort", suite_abort, false } };
+static const struct topic topics[] = { { "operations", suite_operations },
+    { "order", suite_order }, { "times", suite_times }, { "capture", suite_capture },
+    { "abort", suite_abort } };
 
 #define TOPICS (sizeof topics / sizeof topics[0])
 
-bool suite_expect(
-        struct suite *s, bool holds, const char *file, int line, const char *condition)
+tutti_status suite_sum(struct suite *s, const char *name, void *memory, size_t count,
+        cu_stream stream, tutti_request *request)
 {
-    s->made++;
-    if (!holds) {
-        s->failed++;
-        (void)fprintf(stderr, "%s:%d: rank %d, %s: %s does not hold; %s\n", file, line,
-                s->rank, s->what, condition, tutti_last_error());
-    }
-    return holds;
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.stream = stream;
+    return tutti_allreduce_async(s->t, name, memory, memory, (int64_t)count,
+            TUTTI_FLOAT32, TUTTI_SUM, &options, request);
 }
 
-/* Those that are named, or all. @return a name that is no topic, or NULL */
-static const char *choose(char *const *names)
+/* NULL: there is none. */
+static const struct topic *topic_of(const char *name)
 {
-    size_t t;
-
-    for (t = 0; t < TOPICS; t++) {
-        topics[t].is_wanted = names[0] == NULL;
-    }
-    for (; *names != NULL; names++) {
-        for (t = 0; t < TOPICS && strcmp(topics[t].name, *names) != 0;) {
-            t++;
+    for (size_t i = 0; i < TOPICS; i++) {
+        if (strcmp(topics[i].name, name) == 0) {
+            return &topics[i];
         }
-        if (t == TOPICS) {
-            return *names;
-        }
-        topics[t].is_wanted = true;
     }
     return NULL;
 }
 
-/* Of the arguments. @return false, having said what is wrong */
+/* Of the arguments up to the topics. @return false, having said what is wrong */
 static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
 {
     static const struct option longs[] = { { "staged", no_argument, NULL, 's' },
         { "bare", no_argument, NULL, 'b' },
         { "time-limit", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 } };
-    const char *unknown;
     int letter;
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
@@ -85,25 +75,31 @@ static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
             return false;
         }
     }
-    unknown = choose(argv + optind);
-    if (unknown != NULL) {
-        (void)fprintf(stderr, "device_suite: there is no topic \"%s\"\n", unknown);
+    for (int i = optind; i < argc; i++) {
+        if (topic_of(argv[i]) == NULL) {
+            (void)fprintf(stderr, "device_suite: there is no topic \"%s\"\n", argv[i]);
+            return false;
+        }
     }
-    return unknown == NULL;
+    return true;
+}
+
+static void run(struct suite *s, const struct topic *topic)
+{
+    s->c.topic = topic->name;
+    topic->run(s);
 }
 
 static int finish(struct suite *s)
 {
-    const tutti_status status = tutti_finalize(s->t);
-
-    (void)SUITE_EXPECT(
-            s, status == (s->is_broken ? TUTTI_ERR_CONTEXT_FAILED : TUTTI_OK));
+    EXPECT_STATUS(&s->c, s->is_broken ? TUTTI_ERR_CONTEXT_FAILED : TUTTI_OK,
+            tutti_finalize(s->t));
     if (!s->is_broken) {
         device_close(&s->rig);
     }
-    (void)printf("device_suite: rank %d: %d checks, %d failed\n", s->rank, s->made,
-            s->failed);
-    return s->failed == 0 && s->made > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    (void)printf("device_suite: rank %d: %d checks, %d failed\n", s->c.rank, s->c.made,
+            s->c.failed);
+    return s->c.failed == 0 && s->c.made > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /*
@@ -123,7 +119,7 @@ static void start_mpi(int *argc, char ***argv)
 
 int main(int argc, char **argv)
 {
-    static struct suite s = { .what = "start" };
+    static struct suite s = { .c = { .topic = "start" } };
     int64_t limit = 600;
     int status = device_find(&s.rig, "device_suite");
 
@@ -139,14 +135,15 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "device_suite: %s\n", tutti_last_error());
         return EXIT_FAILURE;
     }
-    s.rank = tutti_rank(s.t);
-    s.size = tutti_size(s.t);
+    s.c.rank = tutti_rank(s.t);
+    s.c.size = tutti_size(s.t);
     device_open(&s.rig, tutti_local_rank(s.t));
-    for (size_t i = 0; i < TOPICS; i++) {
-        if (topics[i].is_wanted) {
-            s.what = topics[i].name;
-            topics[i].run(&s);
-        }
+    pattern_set_exact(true);
+    for (int i = optind; i < argc; i++) {
+        run(&s, topic_of(argv[i]));
+    }
+    for (size_t i = 0; i < TOPICS && optind == argc; i++) {
+        run(&s, &topics[i]);
     }
     status = finish(&s);
     return MPI_Finalize() == MPI_SUCCESS ? status : EXIT_FAILURE;

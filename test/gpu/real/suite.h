@@ -9,24 +9,21 @@
 #include <tutti/tutti.h>
 
 #include "test/gpu/real/device.h"
+#include "test/suite/checks.h"
 
 /** One rank. */
 struct suite {
     struct device_rig rig;
+    struct checks c;
     tutti *t;
-    int rank, size;
     bool staged; /* there is no NCCL: all goes through host memory               */
     bool bare; /* some rank has no kernels: what needs some does                */
     bool is_broken; /* the context has failed, as it should                      */
-    const char *what; /* runs now, for messages                                  */
-    int made, failed; /* checks                                                  */
 };
 
-/** Counts a check and says which did not hold. Returns it. */
-bool suite_expect(
-        struct suite *s, bool holds, const char *file, int line, const char *condition);
-#define SUITE_EXPECT(s, condition) \
-    suite_expect((s), (condition), __FILE__, __LINE__, #condition)
+/** Submits a sum of floats in place. */
+tutti_status suite_sum(struct suite *s, const char *name, void *memory, size_t count,
+        cu_stream stream, tutti_request *request);
 
 /** Every operation, type and placing, with a host reference and the path's counters. */
 void suite_operations(struct suite *s);

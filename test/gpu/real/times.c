@@ -2,9 +2,9 @@
  * How long the host takes to issue an allreduce, and how long a step takes: for who reads them.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench/core/summary.h"
 #include "test/gpu/real/suite.h"
 
 enum {
@@ -21,20 +21,6 @@ static double us_since(int64_t begin_ns)
     return (double)(clock_ns() - begin_ns) * 1e-3;
 }
 
-static void submit(struct suite *s, int tensor, void *memory, int64_t count,
-        tutti_request *request)
-{
-    tutti_options options;
-    char name[32];
-
-    tutti_options_default(&options);
-    options.stream = s->rig.stream;
-    (void)snprintf(name, sizeof name, "times %d", tensor);
-    (void)SUITE_EXPECT(s,
-            tutti_allreduce_async(s->t, name, memory, memory, count, TUTTI_FLOAT32,
-                    TUTTI_SUM, &options, request) == TUTTI_OK);
-}
-
 /* Microseconds until `count` tensors are issued, and until the GPU is done. */
 static void run(
         struct suite *s, void *const *memories, int count, double *issued, double *done)
@@ -43,11 +29,16 @@ static void run(
     const int64_t begin_ns = clock_ns();
 
     for (int i = 0; i < count; i++) {
-        submit(s, i, memories[i], (int64_t)LEAST << i % SIZES, &requests[i]);
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "times %d", i);
+        EXPECT_OK(&s->c,
+                suite_sum(s, name, memories[i], (size_t)LEAST << i % SIZES,
+                        s->rig.stream, &requests[i]));
     }
-    (void)SUITE_EXPECT(s,
-            tutti_wait_stream_all(s->t, (size_t)count, requests, s->rig.stream,
-                    TUTTI_FOREVER, NULL) == TUTTI_OK);
+    EXPECT_OK(&s->c,
+            tutti_wait_stream_all(
+                    s->t, (size_t)count, requests, s->rig.stream, TUTTI_FOREVER, NULL));
     *issued = us_since(begin_ns);
     device_must(&s->rig, s->rig.cuda.stream_synchronize(s->rig.stream), "wait");
     *done = us_since(begin_ns);
@@ -59,16 +50,17 @@ static void measure(
 {
     double issued[ROUNDS];
     double done[ROUNDS];
+    struct bench_summary host;
 
     for (int i = -WARM; i < rounds; i++) {
         run(s, memories, count, &issued[i < 0 ? 0 : i], &done[i < 0 ? 0 : i]);
     }
-    (void)times_sorted(issued, rounds);
-    (void)times_sorted(done, rounds);
-    if (s->rank == 0 && !s->rig.simulated) {
+    host = bench_summarise(issued, (size_t)rounds);
+    if (s->c.rank == 0 && !s->rig.simulated) {
         (void)printf(
-                "times: %s: issued after %.1f us (90 %%: %.1f), done after %.1f us\n",
-                what, issued[rounds / 2], issued[rounds * 9 / 10], done[rounds / 2]);
+                "times: %s: issued after %.1f us (99 %%: %.1f), done after %.1f us\n",
+                what, host.median, host.p99,
+                bench_summarise(done, (size_t)rounds).median);
     }
 }
 
