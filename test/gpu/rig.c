@@ -131,6 +131,7 @@ int fixture_end(void **state)
     struct fixture *f = *state;
 
     gpu_close(f->gpu);
+    assert_int_equal(gpusim_take_reports(NULL, 0), 0);
     assert_int_equal(cuStreamDestroy_v2(f->stream), 0);
     caller_leave(1);
     assert_nothing_leaked(&f->before);

@@ -1,10 +1,7 @@
 /*
- * Events: what is behind them on a stream has passed, streams follow them, and streams of the
- * caller that cannot have one are refused.
+ * What is the caller's and cannot be used is refused: streams, and memory of others. A device that is
+ * lost is told.
  */
-#include <pthread.h>
-#include <string.h>
-
 #include "test/gpu/rig.h"
 
 static void assert_stream_refused(struct gpu *gpu, void *stream, const char *says)
@@ -23,7 +20,20 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
     gpu_event_release(gpu, good);
 }
 
-GPU_TEST(test_streams_of_others_are_refused)
+static void assert_memory_refused(struct gpu *gpu, const char *says)
+{
+    enum op_space space = OP_HOST;
+    uint64_t memory = 0;
+
+    assert_int_equal(cuMemAlloc_v2(&memory, 256), 0);
+    assert_int_equal(gpu_memory_look(gpu, (void *)(uintptr_t)memory, 256, &space),
+            TUTTI_ERR_INVALID);
+    assert_error_has("rank 5");
+    assert_error_has(says);
+    assert_int_equal(cuMemFree_v2(memory), 0);
+}
+
+GPU_TEST(test_what_is_of_others_is_refused)
 {
     void *context = NULL;
     void *stream;
@@ -32,11 +42,14 @@ GPU_TEST(test_streams_of_others_are_refused)
     stream = caller_stream();
     assert_stream_refused(f->gpu, stream, "is of GPU 3, but this rank's is GPU 1");
     assert_error_has("cudaSetDevice(1)");
+    assert_memory_refused(f->gpu, "memory of GPU 3, but this rank's is GPU 1");
+    assert_error_has("cudaSetDevice(1)");
     assert_int_equal(cuStreamDestroy_v2(stream), 0);
     caller_leave(3);
     assert_int_equal(cuCtxCreate_v2(&context, 0, 1), 0);
     stream = caller_stream();
     assert_stream_refused(f->gpu, stream, "of a context of its own");
+    assert_memory_refused(f->gpu, "memory of a context of its own");
     assert_int_equal(cuStreamDestroy_v2(stream), 0);
     assert_stream_refused(f->gpu, stream, "is no stream of GPU 1");
     assert_true(gpusim_take_reports(NULL, 0) > 0); /* as a driver may, it found that */
@@ -44,50 +57,19 @@ GPU_TEST(test_streams_of_others_are_refused)
     assert_int_equal(cuCtxSetCurrent(f->context), 0);
 }
 
-/* What is captured goes on; beside a blocking stream the legacy default one cannot be used, too. */
+/* What is captured goes on; beside it the legacy default stream cannot be used, too. */
 GPU_TEST(test_captures_outlive_what_is_refused)
 {
     void *blocking = NULL;
     void *graph = NULL;
 
     assert_int_equal(cuStreamCreate(&blocking, CU_STREAM_BLOCKING), 0);
-    for (int mode = 0; mode <= 2; mode++) {
-        void *stream = mode == 2 ? blocking : f->stream;
-
-        assert_int_equal(cuStreamBeginCapture_v2(stream, mode), 0);
-        assert_stream_refused(f->gpu, stream, "is being captured in a CUDA graph");
-        if (mode == 2) {
-            assert_stream_refused(f->gpu, NULL, "the legacy default stream cannot");
-        }
-        assert_int_equal(cuStreamEndCapture(stream, &graph), 0);
-        assert_int_equal(cuGraphDestroy(graph), 0);
-    }
-    assert_int_equal(cuStreamDestroy_v2(blocking), 0);
-}
-
-/* Polled by another thread, as the engine does, during a capture that forbids such calls. */
-static void *poll(void *arg)
-{
-    struct fixture *f = arg;
-    struct device_event *event = NULL;
-
-    ASSERT_OK(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event));
-    assert_passes(f->gpu, event);
-    ASSERT_OK(gpu_event_wait(f->gpu, event));
-    gpu_event_release(f->gpu, event);
-    return NULL;
-}
-
-GPU_TEST(test_polling_spoils_nobodys_capture)
-{
-    pthread_t thread;
-    void *graph = NULL;
-
-    assert_int_equal(cuStreamBeginCapture_v2(f->stream, 0), 0); /* global */
-    assert_int_equal(pthread_create(&thread, NULL, poll, f), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(blocking, 0), 0);
+    assert_stream_refused(f->gpu, blocking, "is being captured in a CUDA graph");
+    assert_stream_refused(f->gpu, NULL, "the legacy default stream cannot");
+    assert_int_equal(cuStreamEndCapture(blocking, &graph), 0);
     assert_int_equal(cuGraphDestroy(graph), 0);
+    assert_int_equal(cuStreamDestroy_v2(blocking), 0);
 }
 
 static void expect_lost(struct fixture *f, int error)

@@ -104,48 +104,23 @@ GPU_TEST(test_memory_is_zeroed_aligned_and_side_by_side)
     }
 }
 
-GPU_TEST(test_what_is_given_back_is_given_out_zeroed_again)
-{
-    void *first = take(f->gpu, 4 * KIB);
-    void *second = take(f->gpu, 4 * KIB);
-    void *again = NULL;
-
-    assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
-    gpu_memory_give_back(f->gpu, first);
-    gpu_memory_give_back(f->gpu, NULL);
-    gpusim_settle();
-    again = take(f->gpu, 4 * KIB);
-    assert_ptr_equal(again, first);
-    assert_zeroed(again, 4 * KIB);
-    gpu_memory_give_back(f->gpu, second);
-}
-
 GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
 {
     for (int i = 0; i < GPU_ZERO; i++) {
         void *first = take(f->gpu, 4 * KIB);
         void *again;
-        void *later;
 
+        assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
         gpusim_hold(f->gpu->streams[i]);
         gpu_memory_give_back(f->gpu, first);
         again = take(f->gpu, 4 * KIB); /* and nobody waits */
         assert_ptr_not_equal(again, first);
-        gpu_memory_give_back(f->gpu, again);
         gpusim_release(f->gpu->streams[i]);
         gpusim_settle();
-        (void)take(f->gpu, 4 * KIB); /* `first` or another free one */
-        gpusim_settle();
-        later = take(f->gpu, 4 * KIB);
-        assert_true(later == first || later == again || has(f->gpu, first, 4 * KIB));
+        again = take(f->gpu, 4 * KIB);
+        assert_ptr_equal(again, first);
+        assert_zeroed(again, 4 * KIB);
     }
-}
-
-static const struct gpu_stretch *stretch_of(const struct fixture *f, const void *memory)
-{
-    const struct stretch *found = memory_find_locked(f->gpu->memory, address(memory));
-
-    return found != NULL ? &found->facts : NULL;
 }
 
 GPU_TEST(test_what_a_size_is_rounded_up_by_is_padding)
@@ -161,20 +136,6 @@ GPU_TEST(test_what_a_size_is_rounded_up_by_is_padding)
     assert_false(gpu_memory_is_padding(f->gpu, end, 24));
 }
 
-GPU_TEST(test_large_pieces_get_memory_of_their_own)
-{
-    void *large = take(f->gpu, 20 * MIB + 1);
-
-    assert_true(has(f->gpu, large, 20 * MIB + 1));
-    assert_false(has(f->gpu, large, 20 * MIB + 257));
-    assert_true(has(f->gpu, (char *)large + 4096, 20 * MIB - 4095));
-    assert_int_equal(stretch_of(f, large)->base, address(large));
-    assert_int_equal(stretch_of(f, large)->bytes, 22 * MIB);
-    assert_false(stretch_of(f, large)->of_nccl);
-    assert_null(stretch_of(f, &large));
-    assert_false(has(f->gpu, &large, 1));
-}
-
 GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
 {
     void *memory;
@@ -184,12 +145,15 @@ GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
     assert_error_has("rank 5, GPU 1");
     assert_error_has("cannot allocate device memory");
     assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
-    memory =
-            take(f->gpu, 1 * MIB); /* a small stretch, where a usual one does not fit */
+    memory = take(f->gpu, 1 * MIB); /* where a usual stretch does not fit */
+    assert_true(has(f->gpu, memory, 1 * MIB));
     assert_null(gpu_memory_alloc(f->gpu, SIZE_MAX));
     assert_null(gpu_memory_alloc(f->gpu, SIZE_MAX - 300));
     gpusim_fail_nothing();
-    gpu_memory_give_back(f->gpu, memory);
+    memory = take(f->gpu, 20 * MIB + 1);
+    assert_true(has(f->gpu, memory, 20 * MIB + 1));
+    assert_false(has(f->gpu, memory, 20 * MIB + 257));
+    assert_true(has(f->gpu, (char *)memory + 4096, 20 * MIB - 4095));
 }
 
 /* ------------------------------------------------------------------------ looking */
@@ -273,26 +237,6 @@ GPU_TEST(test_own_memory_is_found_without_the_driver)
     assert_int_equal(gpusim_calls("cuPointerGetAttributes"), calls);
 }
 
-GPU_TEST(test_memory_of_others_is_refused)
-{
-    void *context = NULL;
-    void *memory;
-
-    (void)caller_enter(2);
-    memory = driver_memory(256);
-    assert_look_refused(
-            f->gpu, memory, 256, "memory of GPU 2, but this rank's is GPU 1");
-    assert_error_has("cudaSetDevice(1)");
-    assert_int_equal(cuMemFree_v2(address(memory)), 0);
-    caller_leave(2);
-    assert_int_equal(cuCtxCreate_v2(&context, 0, 1), 0);
-    memory = driver_memory(256);
-    assert_look_refused(f->gpu, memory, 256, "memory of a context of its own");
-    assert_int_equal(cuMemFree_v2(address(memory)), 0);
-    assert_int_equal(cuCtxDestroy_v2(context), 0);
-    assert_int_equal(cuCtxSetCurrent(f->context), 0);
-}
-
 /* ------------------------------------------------------------------------- slabs */
 
 GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
@@ -318,20 +262,12 @@ GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 GPU_TEST(test_pinned_memory_is_kept_for_the_next)
 {
     void *first = gpu_host_alloc(f->gpu, 100 * KIB);
-    void *second = gpu_host_alloc(f->gpu, 100 * KIB);
-    void *again;
-    long calls;
+    const long calls = gpusim_calls("cuMemHostAlloc");
 
-    assert_non_null(first);
     assert_int_equal(address(first) % 64, 0);
-    assert_ptr_not_equal(first, second);
     gpu_host_give_back(f->gpu, first);
-    calls = gpusim_calls("cuMemHostAlloc");
-    again = gpu_host_alloc(f->gpu, 128 * KIB);
-    assert_ptr_equal(again, first);
+    assert_ptr_equal(gpu_host_alloc(f->gpu, 128 * KIB), first);
     assert_int_equal(gpusim_calls("cuMemHostAlloc"), calls);
+    assert_ptr_not_equal(gpu_host_alloc(f->gpu, 128 * KIB), first);
     assert_null(gpu_host_alloc(f->gpu, SIZE_MAX));
-    gpu_host_give_back(f->gpu, second);
-    gpu_host_give_back(f->gpu, again);
-    gpu_host_give_back(f->gpu, NULL);
 }
