@@ -317,3 +317,41 @@ float ends_total(const struct ends_rank *r)
 {
     return (float)(r->size * (r->size + 1)) / 2;
 }
+
+/* -------------------------------------------------------------------- many tensors */
+
+enum {
+    APART = 3, /* elements; two are reduced, and the third is nobody's */
+    MANY = ENDS_MANY_FLOATS / APART
+};
+
+void ends_sum_many(struct ends_rank *r, float *block, int left_out, void *waits)
+{
+    static tutti_request requests[ENDS_RANKS_MAX][MANY];
+
+    ends_fill(r, block, (float)(r->rank + 1), ENDS_MANY_FLOATS, r->stream);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < MANY; i++) {
+        float *tensor = block + (ptrdiff_t)(i * APART);
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[r->rank][i] = i == left_out
+                ? TUTTI_REQUEST_NULL
+                : ends_sum(r, name, tensor, tensor, 2, r->stream);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], waits, ENDS_PATIENCE,
+                  NULL) == TUTTI_OK);
+}
+
+void ends_expect_many(struct ends_rank *r, const float *seen, int left_out)
+{
+    for (int i = 0; i < MANY; i++) {
+        const float *tensor = seen + (ptrdiff_t)(i * APART);
+        const float own = (float)(r->rank + 1);
+
+        ends_expect(r, tensor, i == left_out ? own : ends_total(r), 2);
+        ends_expect(r, tensor + 2, own, 1);
+    }
+}

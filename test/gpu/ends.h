@@ -126,6 +126,11 @@ void ends_whole_sum(struct ends_rank *r, const char *name);
 /** The same of a tensor of the caller's; `pinned` has room for it on the host. */
 void ends_whole_sum_of(struct ends_rank *r, const char *name, float *tensor,
         float *pinned, int64_t count);
+/** Of the tensors below, which are more than fit into the parameters of a kernel. */
+#define ENDS_MANY_FLOATS 3300
+/** Sums of many small tensors of a block but one, as one batch, for which `waits` waits. */
+void ends_sum_many(struct ends_rank *r, float *block, int left_out, void *waits);
+void ends_expect_many(struct ends_rank *r, const float *seen, int left_out);
 /** rank + 1 of all ranks, added up. */
 float ends_total(const struct ends_rank *r);
 

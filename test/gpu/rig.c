@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-
 static void keep_line(void *user, tutti_log_level level, int rank, const char *line)
 {
     struct rig *rig = user;
@@ -98,19 +96,6 @@ void *caller_stream(void)
 
     assert_int_equal(cuStreamCreateWithPriority(&stream, 1, 0), 0);
     return stream;
-}
-
-void assert_passes(struct gpu *gpu, struct device_event *event)
-{
-    tutti_status status = gpu_passed(gpu, event);
-
-    while (status == TUTTI_AGAIN) {
-        clock_sleep_ns(100000);
-        status = gpu_passed(gpu, event);
-    }
-    if (status != TUTTI_OK) {
-        fail_msg("the event does not pass: %s", tutti_last_error());
-    }
 }
 
 int fixture_begin(void **state)

@@ -12,7 +12,6 @@
 
 enum {
     REPLAYS = 10,
-    MANY = 1100, /* tensors, more than a launch takes as parameters */
     LARGE = (8 << 20) / 4 + 5 /* elements, that no batch packs */
 };
 
@@ -304,26 +303,12 @@ static void run_streams(struct ends_rank *r)
     step_fini(r, &s);
 }
 
-/* Sums of every second float, so that none lies beside another, in a group. */
-static void capture_many(
-        struct ends_rank *r, struct step *graph, float *memory, float *seen, int more)
+static void capture_many(struct ends_rank *r, struct step *graph, float *block,
+        float *seen, int left_out)
 {
-    tutti_request requests[MANY] = { TUTTI_REQUEST_NULL };
-    char name[16];
-
     begin(r, r->stream);
-    ends_fill(r, memory, (float)(r->rank + 1 + more), 2 * MANY, r->stream);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < MANY; i++) {
-        float *tensor = memory + (ptrdiff_t)2 * i;
-
-        (void)snprintf(name, sizeof name, "%d", i);
-        requests[i] = ends_sum(r, name, tensor, tensor, 1, r->stream);
-    }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    CHECK(tutti_wait_stream_all(r->t, MANY, requests, r->stream, ENDS_PATIENCE, NULL) ==
-            TUTTI_OK);
-    ends_take(r, seen, memory, MANY, r->stream);
+    ends_sum_many(r, block, left_out, r->stream);
+    ends_take(r, seen, block, ENDS_MANY_FLOATS, r->stream);
     end(r, graph);
 }
 
@@ -333,39 +318,34 @@ static void capture_many(
  */
 static void run_many(struct ends_rank *r)
 {
-    float *memory = ends_alloc(r, (int64_t)2 * MANY);
-    float *seen = ends_pinned(r, MANY);
+    float *block = ends_alloc(r, ENDS_MANY_FLOATS);
+    float *seen = ends_pinned(r, ENDS_MANY_FLOATS);
     struct gpusim_live live;
     struct step graphs[2];
 
     step_init(r, &graphs[0]);
-    capture_many(r, &graphs[0], memory, seen, 0);
-    capture_many(r, &graphs[1], memory, seen, 1);
+    capture_many(r, &graphs[0], block, seen, 0);
+    capture_many(r, &graphs[1], block, seen, 1);
     for (int step = 0; step < REPLAYS; step++) {
         const int g = step % 2;
 
         sum_beside(r, &graphs[0]);
         CHECK(cuGraphLaunch(graphs[g].exec, r->stream) == CUDA_SUCCESS);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-        for (int i = 0; i < MANY; i++) {
-            ends_expect(r, seen + i,
-                    i % 2 == 0 ? ends_total(r) + (float)(g * r->size)
-                               : (float)(r->rank + 1 + g),
-                    1);
-        }
+        ends_expect_many(r, seen, g);
     }
     ends_meet(r);
     live = gpusim_live();
     for (int i = 0; i < 3; i++) {
         graph_end(r, &graphs[0]);
-        capture_many(r, &graphs[0], memory, seen, 0);
+        capture_many(r, &graphs[0], block, seen, 0);
     }
     CHECK(gpusim_live().device_bytes == live.device_bytes);
     ends_meet(r);
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, &graphs[1]);
     ends_unpin(r, seen);
-    ends_free(r, memory);
+    ends_free(r, block);
     step_fini(r, &graphs[0]);
 }
 

@@ -3,7 +3,6 @@
  * simulated device runs one collective at a time, so an order that differs between ranks is
  * one that hangs.
  */
-#include <stdatomic.h>
 #include <time.h>
 
 #include "ops/gpu/nccl.h"
@@ -101,42 +100,7 @@ static void run_between(struct ends_rank *r)
     own_fini(r, &own);
 }
 
-static void on_done(void *user, tutti_status status, const char *message)
-{
-    (void)message;
-    atomic_store((_Atomic int *)user, (int)status);
-}
-
-static bool is_over(void *what)
-{
-    return atomic_load((_Atomic int *)what) != TUTTI_AGAIN;
-}
-
-/* A callback asks for nothing; what somebody waits for later takes it along. */
-static void run_callback(struct ends_rank *r)
-{
-    tutti_options options = ends_on(r->stream);
-    _Atomic int status = TUTTI_AGAIN;
-    struct own own;
-
-    own_init(r, &own);
-    options.callback = on_done;
-    options.user = &status;
-    ends_fill(r, own.tensor, 1, COUNT, r->stream);
-    CHECK(tutti_allreduce_async(r->t, "called", own.tensor, own.tensor, COUNT,
-                  TUTTI_FLOAT32, TUTTI_SUM, &options, NULL) == TUTTI_OK);
-    dawdle(r, r->size - r->rank);
-    CHECK(!is_over(&status));
-    ends_meet(r);
-    ends_whole_sum(r, "waited for");
-    ends_await(is_over, &status);
-    CHECK(atomic_load(&status) == TUTTI_OK);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    own_fini(r, &own);
-}
-
 const struct ends_case cases_own_nccl[] = {
     { .name = "between", .body = run_between, .parameters = "issue=caller" },
-    { .name = "callback", .body = run_callback, .parameters = "issue=caller" },
     { .name = NULL },
 };

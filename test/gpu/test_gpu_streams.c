@@ -3,10 +3,8 @@
  * it says so, streams are late at random, and the simulator accuses whoever reads or writes
  * with nothing that orders it.
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "test/gpu/ends.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
@@ -110,63 +108,6 @@ static void even_step(struct ends_rank *r, struct trainer *trainer, int step)
     CHECK(tutti_wait_stream_all(r->t, LAYERS, trainer->requests, r->stream,
                   ENDS_PATIENCE, NULL) == TUTTI_OK);
     update(r, trainer, step);
-}
-
-/* ------------------------------------------------------------------ ends on the host */
-
-/** What a callback has found; it runs in the engine's thread. */
-struct called {
-    struct ends_rank *r;
-    const float *memory;
-    float host[COUNT];
-    bool was_read;
-    _Atomic int status; /* TUTTI_AGAIN: not called yet */
-};
-
-static void on_done(void *user, tutti_status status, const char *message)
-{
-    struct called *called = user;
-
-    (void)message;
-    called->was_read = gpusim_read(
-            called->host, (uint64_t)(uintptr_t)called->memory, sizeof called->host);
-    atomic_store(&called->status, (int)status);
-}
-
-static bool was_called(void *what)
-{
-    const struct called *called = what;
-
-    return atomic_load(&called->status) != TUTTI_AGAIN;
-}
-
-/* After tutti_wait(), or in the callback, the host may use it, and other streams may. */
-static void run_host(struct ends_rank *r)
-{
-    struct called called = { .r = r };
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    called.memory = memory;
-    options.callback = on_done;
-    options.user = &called;
-    for (int step = 0; step < STEPS; step++) {
-        atomic_store(&called.status, TUTTI_AGAIN);
-        ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        if (step % 2 == 0) {
-            request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
-            CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
-            on_done(&called, TUTTI_OK, NULL);
-        } else {
-            CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
-                          TUTTI_SUM, &options, NULL) == TUTTI_OK);
-            ends_await(was_called, &called);
-        }
-        CHECK(atomic_load(&called.status) == TUTTI_OK && called.was_read);
-        ends_expect(r, called.host, ends_total(r) * gradient_of(0, step, 0), COUNT);
-    }
-    ends_free(r, memory);
 }
 
 /* ------------------------------------------------------------------ how far ahead */
@@ -311,71 +252,37 @@ static void run_meeting(struct ends_rank *r)
 }
 
 enum {
-    MANY = 1100, /* tensors: more than fit into the parameters of a kernel */
-    APART = 3, /* elements; two are reduced, and the third is nobody's */
     HELD = 8 /* batches at once on streams: more than there are slabs */
 };
-
-/* Sums of many tensors but one, as one batch; `waits` waits for it. */
-static void sum_many(struct ends_rank *r, float *block, int left_out, void *waits)
-{
-    static tutti_request requests[ENDS_RANKS_MAX][MANY];
-
-    ends_fill(r, block, (float)(r->rank + 1), MANY * APART, r->stream);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < MANY; i++) {
-        float *tensor = block + (ptrdiff_t)(i * APART);
-        char name[16];
-
-        (void)snprintf(name, sizeof name, "%d", i);
-        requests[r->rank][i] = i == left_out
-                ? TUTTI_REQUEST_NULL
-                : ends_sum(r, name, tensor, tensor, 2, r->stream);
-    }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], waits, ENDS_PATIENCE,
-                  NULL) == TUTTI_OK);
-}
-
-static void expect_many(struct ends_rank *r, const float *seen, int left_out)
-{
-    for (int i = 0; i < MANY; i++) {
-        const float *tensor = seen + (ptrdiff_t)(i * APART);
-        const float own = (float)(r->rank + 1);
-
-        ends_expect(r, tensor, i == left_out ? own : ends_total(r), 2);
-        ends_expect(r, tensor + 2, own, 1);
-    }
-}
 
 /* Two launches each way; then more batches than there are slabs, which must wait for each other's. */
 static void run_many_tensors(struct ends_rank *r)
 {
     float *blocks[HELD];
-    float *seen = ends_pinned(r, MANY * APART);
+    float *seen = ends_pinned(r, ENDS_MANY_FLOATS);
     tutti_stats stats = { .size = sizeof stats };
     void *other = NULL;
 
     CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
     for (int i = 0; i < HELD; i++) {
-        blocks[i] = ends_alloc(r, MANY * APART);
+        blocks[i] = ends_alloc(r, ENDS_MANY_FLOATS);
     }
-    sum_many(r, blocks[0], -1, r->stream);
-    ends_take(r, seen, blocks[0], MANY * APART, r->stream);
+    ends_sum_many(r, blocks[0], -1, r->stream);
+    ends_take(r, seen, blocks[0], ENDS_MANY_FLOATS, r->stream);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    expect_many(r, seen, -1);
+    ends_expect_many(r, seen, -1);
     CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
     CHECK(stats.device_batches == 1 && stats.device_launches == 2 * 2);
     gpusim_hold(r->stream);
     for (int i = 0; i < HELD; i++) {
-        sum_many(r, blocks[i], i, other);
+        ends_sum_many(r, blocks[i], i, other);
     }
     gpusim_release(r->stream);
     CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
     for (int i = 0; i < HELD; i++) {
-        ends_take(r, seen, blocks[i], MANY * APART, other);
+        ends_take(r, seen, blocks[i], ENDS_MANY_FLOATS, other);
         CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
-        expect_many(r, seen, i);
+        ends_expect_many(r, seen, i);
         ends_free(r, blocks[i]);
     }
     CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
@@ -554,7 +461,6 @@ static void run_arena(struct ends_rank *r)
 /* ------------------------------------------------------------------------------ main */
 
 const struct ends_case cases_streams[] = {
-    { .name = "host", .body = run_host, .parameters = "" },
     { .name = "full", .body = run_full, .parameters = "gpu_fusion_bytes=1" },
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
     { .name = "sets", .body = run_sets, .parameters = "" },

@@ -1,6 +1,6 @@
 /*
- * What is the caller's and cannot be used is refused: streams, and memory of others. A device that is
- * lost is told.
+ * Streams: copies between the device and the host, what is of others and refused, and a device that is
+ * lost.
  */
 #include "test/gpu/rig.h"
 
@@ -107,4 +107,63 @@ GPU_TEST(test_a_lost_device_is_told_by_every_call)
         gpu_close(f->gpu);
         f->gpu = rig_open(&f->rig);
     }
+}
+
+/* ----------------------------------------------------------------------- copies */
+
+/* A copy of fresh memory, which goes with the GPU. */
+static struct device_copy copy_of(struct fixture *f, enum device_way way)
+{
+    void *host = gpu_host_alloc(f->gpu, 5000);
+    void *memory = gpu_memory_alloc(f->gpu, 5000);
+
+    return way == DEVICE_TO_HOST
+            ? (struct device_copy){ .to = host, .from = memory, .bytes = 5000 }
+            : (struct device_copy){ .to = memory, .from = host, .bytes = 5000 };
+}
+
+/* What comes back does not queue behind what still waits for its tensors. */
+GPU_TEST(test_the_ways_do_not_wait_for_each_other)
+{
+    const struct device d = gpu_device(f->gpu);
+    const struct device_copy there = copy_of(f, DEVICE_TO_HOST);
+    const struct device_copy back = copy_of(f, HOST_TO_DEVICE);
+    struct device_event *written = NULL;
+    struct device_event *copied = NULL;
+    struct device_event *returned = NULL;
+
+    gpusim_hold(f->stream);
+    ASSERT_OK(gpu_record(f->gpu, f->stream, &written));
+    ASSERT_OK(d.copy(d.state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
+    ASSERT_OK(d.copy(d.state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
+    ASSERT_OK(gpu_event_wait(f->gpu, returned));
+    assert_int_equal(d.passed(d.state, copied), TUTTI_AGAIN);
+    gpusim_release(f->stream);
+    ASSERT_OK(gpu_event_wait(f->gpu, copied));
+    d.release(d.state, written);
+    d.release(d.state, copied);
+    d.release(d.state, returned);
+}
+
+static tutti_status copy_two(struct fixture *f)
+{
+    const struct device d = gpu_device(f->gpu);
+    struct device_event *done = NULL;
+    const struct device_copy copies[] = { copy_of(f, DEVICE_TO_HOST),
+        copy_of(f, DEVICE_TO_HOST) };
+
+    return d.copy(d.state, DEVICE_TO_HOST, copies, 2, NULL, 0, &done);
+}
+
+/* What was begun cannot be taken back: only behind the first copy the device is lost. */
+GPU_TEST(test_an_error_of_a_copy)
+{
+    gpusim_fail("cuMemcpyDtoHAsync_v2", 1, CU_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(copy_two(f), TUTTI_ERR_NO_MEMORY);
+    assert_error_has("cannot copy between host and device memory");
+    ASSERT_OK(gpu_alive(f->gpu));
+    gpusim_fail("cuMemcpyDtoHAsync_v2", 2, CU_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(copy_two(f), TUTTI_ERR_SYSTEM);
+    assert_error_has("rank 5 has lost GPU 1");
+    assert_error_has("copy between host and device memory");
 }
