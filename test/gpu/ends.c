@@ -127,13 +127,6 @@ void ends_nap(void)
     (void)nanosleep(&time, NULL);
 }
 
-void ends_await(bool (*is_so)(void *what), void *what)
-{
-    while (!is_so(what)) {
-        ends_nap();
-    }
-}
-
 static void *run(void *arg)
 {
     struct ends_rank *r = arg;

@@ -79,7 +79,6 @@ void ends_leave(struct ends_rank *r);
 /** Cases, up to one without a name. */
 extern const struct ends_case cases_failures[];
 extern const struct ends_case cases_graphs[];
-extern const struct ends_case cases_own_nccl[];
 extern const struct ends_case cases_streams[];
 
 /**
@@ -93,8 +92,6 @@ int ends_run(const struct ends_case *what, int ranks, const char *nccl);
 void ends_meet(struct ends_rank *r);
 /** True when a line with these words has been logged by a rank of this process. */
 bool ends_was_logged(struct ends_job *job, const char *words);
-/** Polls a condition; the test's time limit ends what never comes. */
-void ends_await(bool (*is_so)(void *what), void *what);
 /** Sleeps for a moment. */
 void ends_nap(void);
 /** For tutti a quarter of an hour passes, again and again until it logs these words. */

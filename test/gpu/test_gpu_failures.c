@@ -274,12 +274,6 @@ static void run_timeout(struct ends_rank *r)
 
 /* ------------------------------------------------------------------ held streams */
 
-/* NCCL was asked to put a sum on all GPUs. */
-static bool is_called(void *what)
-{
-    return gpusim_calls("ncclAllReduce") >= *(const long *)what;
-}
-
 /*
  * Sums of a group on all ranks. On rank 0 work of the program's holds them back, and NCCL has
  * them on its stream and does not say so: they are not issued, and its abort waits.
@@ -298,7 +292,10 @@ static void submit_held(
     }
     ends_meet(r);
     submit_all(r, memories, requests, count);
-    ends_await(is_called, &calls);
+    while (gpusim_calls("ncclAllReduce") <
+            calls) { /* NCCL has been asked on all GPUs */
+        ends_nap();
+    }
 }
 
 /* A stream is not to wait any more, and the request still says when the memory is free. */

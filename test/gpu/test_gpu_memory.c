@@ -52,36 +52,29 @@ static void assert_zeroed(const void *memory, size_t bytes)
 
 UNIT_TEST(test_pieces_follow_each_other_and_merge)
 {
+    static const size_t sizes[] = { 1, 512, 256 };
+    static const size_t offsets[] = { 0, 256, 768 };
     struct pieces pieces;
-    size_t a = 9;
-    size_t b = 9;
-    size_t c = 9;
+    size_t at = 9;
 
     assert_true(pieces_init(&pieces, 1024));
-    assert_true(pieces_take(&pieces, 1, &a));
-    assert_true(pieces_take(&pieces, 512, &b));
-    assert_true(pieces_take(&pieces, 256, &c));
-    assert_int_equal(a, 0);
-    assert_int_equal(b, 256);
-    assert_int_equal(c, 768);
-    assert_false(pieces_take(&pieces, 1, &a));
-    assert_false(pieces_take(&pieces, SIZE_MAX, &a));
-    assert_int_equal(pieces_at(&pieces, 767)->offset, 256);
-    assert_int_equal(pieces_at(&pieces, 768)->offset, 768);
+    for (int i = 0; i < 3; i++) {
+        assert_true(pieces_take(&pieces, sizes[i], &at));
+        assert_int_equal(at, offsets[i]);
+        assert_int_equal(pieces_at(&pieces, at + sizes[i] - 1)->offset, at);
+    }
+    assert_false(pieces_take(&pieces, 1, &at));
     pieces_at(&pieces, 0)->state = PIECE_LEAVING;
     pieces_at(&pieces, 256)->state = PIECE_LEAVING;
-    assert_false(pieces_take(&pieces, 1, &a));
-    pieces_turn(&pieces, PIECE_LEAVING, PIECE_FREE);
-    assert_int_equal(pieces.count, 2);
-    assert_true(pieces_take(&pieces, 768, &a)); /* both together */
-    assert_int_equal(a, 0);
-    pieces_at(&pieces, 0)->state = PIECE_PARTED;
     pieces_at(&pieces, 768)->state = PIECE_PARTED;
+    assert_false(pieces_take(&pieces, 1, &at));
     pieces_turn(&pieces, PIECE_LEAVING, PIECE_FREE);
     assert_int_equal(pieces.count, 2);
+    assert_false(pieces_take(&pieces, SIZE_MAX, &at));
     pieces_turn(&pieces, PIECE_PARTED, PIECE_FREE);
     assert_int_equal(pieces.count, 1);
-    assert_true(pieces_take(&pieces, 1024, &a));
+    assert_true(pieces_take(&pieces, 1024, &at));
+    assert_int_equal(at, 0);
     pieces_fini(&pieces);
 }
 
