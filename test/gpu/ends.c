@@ -103,6 +103,13 @@ void ends_enter(struct ends_rank *r)
 /* A context that was reset, or has a sticky error, lets nothing go. */
 void ends_leave(struct ends_rank *r)
 {
+    (void)cuCtxSynchronize();
+    while (r->memory_count > 0) {
+        (void)cuMemFree_v2(r->memory[--r->memory_count]);
+    }
+    while (r->pinned_count > 0) {
+        (void)cuMemFreeHost(r->pinned[--r->pinned_count]);
+    }
     (void)cuStreamDestroy_v2(r->stream);
     (void)cuCtxSetCurrent(NULL);
     (void)cuDevicePrimaryCtxRelease_v2(r->device);
@@ -206,28 +213,20 @@ int ends_run(const struct ends_case *what, int ranks, const char *nccl)
 
 float *ends_alloc(struct ends_rank *r, int64_t count)
 {
-    uint64_t address = 0;
+    uint64_t *address = &r->memory[r->memory_count++];
 
-    CHECK(cuMemAlloc_v2(&address, (size_t)count * sizeof(float)) == CUDA_SUCCESS);
-    return (float *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
-}
-
-void ends_free(struct ends_rank *r, float *memory)
-{
-    CHECK(cuMemFree_v2((uint64_t)(uintptr_t)memory) == CUDA_SUCCESS);
+    CHECK(r->memory_count <= ENDS_MEMORY_MAX);
+    CHECK(cuMemAlloc_v2(address, (size_t)count * sizeof(float)) == CUDA_SUCCESS);
+    return (float *)(uintptr_t)*address; // NOLINT(performance-no-int-to-ptr)
 }
 
 float *ends_pinned(struct ends_rank *r, int64_t count)
 {
-    void *memory = NULL;
+    void **memory = &r->pinned[r->pinned_count++];
 
-    CHECK(cuMemHostAlloc(&memory, (size_t)count * sizeof(float), 0) == CUDA_SUCCESS);
-    return memory;
-}
-
-void ends_unpin(struct ends_rank *r, float *memory)
-{
-    CHECK(cuMemFreeHost(memory) == CUDA_SUCCESS);
+    CHECK(r->pinned_count <= ENDS_MEMORY_MAX);
+    CHECK(cuMemHostAlloc(memory, (size_t)count * sizeof(float), 0) == CUDA_SUCCESS);
+    return *memory;
 }
 
 void ends_fill(
@@ -298,12 +297,8 @@ void ends_whole_sum(struct ends_rank *r, const char *name)
     enum {
         COUNT = 100
     };
-    float *memory = ends_alloc(r, COUNT);
-    float *pinned = ends_pinned(r, COUNT);
 
-    ends_whole_sum_of(r, name, memory, pinned, COUNT);
-    ends_unpin(r, pinned);
-    ends_free(r, memory);
+    ends_whole_sum_of(r, name, ends_alloc(r, COUNT), ends_pinned(r, COUNT), COUNT);
 }
 
 float ends_total(const struct ends_rank *r)

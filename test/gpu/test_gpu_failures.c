@@ -50,15 +50,6 @@ static void alloc_all(struct ends_rank *r, float *memories[TENSORS])
     }
 }
 
-/* They may still be filled. */
-static void free_all(struct ends_rank *r, float *memories[TENSORS])
-{
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    for (int i = 0; i < TENSORS; i++) {
-        ends_free(r, memories[i]);
-    }
-}
-
 static void expect_words(struct ends_rank *r, const char *words)
 {
     if (strstr(tutti_last_error(), words) == NULL) {
@@ -164,7 +155,7 @@ static void run_trouble(struct ends_rank *r)
     if (trouble->is_one_cause) {
         expect_one_cause(r);
     }
-    free_all(r, memories);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
 }
 
 /* In a process set of all, with a communicator of its own. */
@@ -181,7 +172,6 @@ static tutti_status sum_of_set(struct ends_rank *r)
                 TUTTI_FLOAT32, TUTTI_SUM, &options);
     }
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
     return status;
 }
 
@@ -240,7 +230,6 @@ static void run_lost(struct ends_rank *r)
     } else {
         expect_failed(r, &request, words);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-        ends_free(r, memory);
     }
     expect_one_cause(r);
 }
@@ -269,7 +258,6 @@ static void run_timeout(struct ends_rank *r)
     expect_words(r, words);
     expect_words(r, "(gpu_timeout_s=1000)");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
 }
 
 /* ------------------------------------------------------------------ held streams */
@@ -367,7 +355,7 @@ static void run_held_threads(struct ends_rank *r)
         wait_on_host(r, &requests[1]);
     }
     expect_failed(r, &requests[2], "rank 1 gave up");
-    free_all(r, memories);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
 }
 
 /* Nobody waits for the memory but tutti_finalize(), whose it is. */
@@ -412,7 +400,6 @@ static void run_late(struct ends_rank *r)
     request = submit(r, "x", memory);
     CHECK(tutti_wait_stream(r->t, &request, r->stream, TUTTI_FOREVER) == TUTTI_OK);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
 }
 
 /* -------------------------------------------------------------- what is not there */

@@ -109,16 +109,7 @@ static void step_fini(struct ends_rank *r, struct step *s)
 {
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, s);
-    ends_free(r, s->beside);
     CHECK(cuStreamDestroy_v2(s->side) == CUDA_SUCCESS);
-    for (size_t t = 0; t < TENSORS; t++) {
-        ends_free(r, (float *)s->input[t]);
-        if (s->output[t] != s->input[t]) {
-            ends_free(r, (float *)s->output[t]);
-        }
-        ends_unpin(r, (float *)s->given[t]);
-        ends_unpin(r, (float *)s->got[t]);
-    }
 }
 
 /* Of global mode, the strictest: no other thread of the process may wait or allocate meanwhile. */
@@ -344,8 +335,6 @@ static void run_many(struct ends_rank *r)
     ends_meet(r);
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, &graphs[1]);
-    ends_unpin(r, seen);
-    ends_free(r, block);
     step_fini(r, &graphs[0]);
 }
 

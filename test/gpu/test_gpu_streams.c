@@ -67,11 +67,8 @@ static void trainer_end(struct ends_rank *r, struct trainer *trainer)
                     ends_total(r) * gradient_of(0, step, l), COUNT);
         }
         CHECK(cuStreamDestroy_v2(trainer->streams[l]) == CUDA_SUCCESS);
-        ends_free(r, trainer->gradients[l]);
-        ends_free(r, trainer->sums[l]);
     }
     CHECK(cuEventDestroy_v2(trainer->event) == CUDA_SUCCESS);
-    ends_unpin(r, trainer->seen);
 }
 
 /* As one group. */
@@ -162,7 +159,6 @@ static void run_full(struct ends_rank *r)
     CHECK(tutti_wait_all(r->t, SUMS, requests, TUTTI_FOREVER, NULL) == TUTTI_OK);
     CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
     ends_expect(r, host, ends_total(r), SUMS);
-    ends_free(r, memory);
 }
 
 /* -------------------------------------------------------------- sets and many tensors */
@@ -179,7 +175,6 @@ static void sum_of_set(struct ends_rank *r, const char *name, tutti_process_set 
                   &options) == TUTTI_OK);
     CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
     ends_expect(r, host, set == TUTTI_WORLD ? ends_total(r) : 4, COUNT);
-    ends_free(r, memory);
 }
 
 /*
@@ -250,7 +245,6 @@ static void run_meeting(struct ends_rank *r)
     CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
     CHECK(gpusim_read(host, (uint64_t)(uintptr_t)(memory + COUNT), sizeof host));
     ends_expect(r, host, ends_total(r), COUNT);
-    ends_free(r, memory);
 }
 
 enum {
@@ -285,10 +279,8 @@ static void run_many_tensors(struct ends_rank *r)
         ends_take(r, seen, blocks[i], ENDS_MANY_FLOATS, other);
         CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
         ends_expect_many(r, seen, i);
-        ends_free(r, blocks[i]);
     }
     CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
-    ends_unpin(r, seen);
 }
 
 /* --------------------------------------------------------------------- what it costs */
@@ -456,8 +448,6 @@ static void run_arena(struct ends_rank *r)
     run_apart(r, r->rank == 1 ? own : first, second, pinned);
     run_apart(r, first, r->rank == 1 ? own : second, pinned);
     CHECK(tutti_free(r->t, first) == TUTTI_OK && tutti_free(r->t, second) == TUTTI_OK);
-    ends_free(r, own);
-    ends_unpin(r, pinned);
 }
 
 /* ------------------------------------------------- a communicator of the program's own */
@@ -495,15 +485,6 @@ static void own_init(struct ends_rank *r, struct own *own)
     own->seen = ends_pinned(r, (int64_t)2 * STEPS * COUNT);
     /* tutti's communicator is made before anything is timed. */
     ends_whole_sum(r, "first");
-}
-
-static void own_fini(struct ends_rank *r, struct own *own)
-{
-    CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
-    CHECK(ncclCommDestroy(own->comm) == NCCL_SUCCESS);
-    ends_free(r, own->mine);
-    ends_free(r, own->tensor);
-    ends_unpin(r, own->seen);
 }
 
 static void call_nccl(struct ends_rank *r, struct own *own, float value)
@@ -550,7 +531,7 @@ static void run_between(struct ends_rank *r)
         ends_expect(r, seen, 2 * ends_total(r), COUNT);
         ends_expect(r, seen + COUNT, ends_total(r) + (float)(step * r->size), COUNT);
     }
-    own_fini(r, &own);
+    CHECK(ncclCommDestroy(own.comm) == NCCL_SUCCESS);
 }
 
 /* ------------------------------------------------------------------------------ main */
