@@ -48,8 +48,7 @@ bool ends_was_logged(struct ends_job *job, const char *words)
 
 static void set(struct ends_job *job, const char *name, const char *value)
 {
-    const struct ends_rank nobody = { .rank = -1 };
-    const struct ends_rank *r = &nobody;
+    const struct ends_rank *r = &job->ranks[0];
 
     CHECK(tutti_config_set(job->config, name, value) == TUTTI_OK);
 }
@@ -76,8 +75,7 @@ static void set_all(struct ends_job *job, const char *parameters)
 void ends_configure(
         struct ends_job *job, const struct ends_case *what, const char *nccl)
 {
-    const struct ends_rank nobody = { .rank = -1 };
-    const struct ends_rank *r = &nobody;
+    const struct ends_rank *r = &job->ranks[0];
 
     job->what = what;
     job->nccl = nccl;
@@ -304,6 +302,24 @@ void ends_whole_sum(struct ends_rank *r, const char *name)
 float ends_total(const struct ends_rank *r)
 {
     return (float)(r->size * (r->size + 1)) / 2;
+}
+
+tutti_status ends_sum_in(
+        struct ends_rank *r, const char *name, tutti_process_set set, float total)
+{
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, 1);
+    tutti_status status;
+    float host = 0;
+
+    ends_fill(r, memory, (float)(r->rank + 1), 1, r->stream);
+    options.process_set = set;
+    status = tutti_allreduce(
+            r->t, name, memory, memory, 1, TUTTI_FLOAT32, TUTTI_SUM, &options);
+    CHECK(status != TUTTI_OK ||
+            gpusim_read(&host, (uint64_t)(uintptr_t)memory, sizeof host));
+    CHECK(status != TUTTI_OK || host == total);
+    return status;
 }
 
 /* -------------------------------------------------------------------- many tensors */

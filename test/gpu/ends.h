@@ -124,6 +124,9 @@ void ends_whole_sum(struct ends_rank *r, const char *name);
 /** The same of a tensor of the caller's; `pinned` has room for it on the host. */
 void ends_whole_sum_of(struct ends_rank *r, const char *name, float *tensor,
         float *pinned, int64_t count);
+/** One that blocks, in a process set; the result is `total` unless it fails. */
+tutti_status ends_sum_in(
+        struct ends_rank *r, const char *name, tutti_process_set set, float total);
 /** Of the tensors below, which are more than fit into the parameters of a kernel. */
 #define ENDS_MANY_FLOATS 3300
 /** Sums of many small tensors of a block but one, as one batch, for which `waits` waits. */

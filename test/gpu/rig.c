@@ -65,13 +65,7 @@ void assert_nothing_leaked(const struct gpusim_live *before)
 {
     const struct gpusim_live now = gpusim_live();
 
-    assert_int_equal(now.device_allocations, before->device_allocations);
-    assert_int_equal(now.device_bytes, before->device_bytes);
-    assert_int_equal(now.host_allocations, before->host_allocations);
-    assert_int_equal(now.streams, before->streams);
-    assert_int_equal(now.events, before->events);
-    assert_int_equal(now.modules, before->modules);
-    assert_int_equal(now.retained, before->retained);
+    assert_memory_equal(&now, before, sizeof now);
 }
 
 void *caller_enter(int device)

@@ -162,17 +162,11 @@ static void run_trouble(struct ends_rank *r)
 static tutti_status sum_of_set(struct ends_rank *r)
 {
     static const int ranks[] = { 2, 1, 0 };
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    tutti_status status =
-            tutti_process_set_create(r->t, ranks, r->size, &options.process_set);
+    tutti_process_set set;
+    tutti_status status = tutti_process_set_create(r->t, ranks, r->size, &set);
 
-    if (status == TUTTI_OK) {
-        status = tutti_allreduce(r->t, "of the set", memory, memory, COUNT,
-                TUTTI_FLOAT32, TUTTI_SUM, &options);
-    }
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    return status;
+    return status == TUTTI_OK ? ends_sum_in(r, "of the set", set, ends_total(r))
+                              : status;
 }
 
 /*
@@ -384,24 +378,6 @@ static void run_settings(struct ends_rank *r)
     CHECK(live.min_ctas == 2 && live.max_ctas == 8 && live.traffic_class == 5);
 }
 
-/* ------------------------------------------------------------------------ stalls */
-
-/* A rank is late: the others are told who, of what, and it goes on. */
-static void run_late(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    ends_whole_sum(r, "before");
-    ends_meet(r);
-    if (r->rank == CULPRIT) {
-        ends_pass_time(r, "rank 1 has not submitted allreduce \"x\"");
-    }
-    request = submit(r, "x", memory);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, TUTTI_FOREVER) == TUTTI_OK);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-}
-
 /* -------------------------------------------------------------- what is not there */
 
 /* Host memory works, and device memory is refused. */
@@ -460,7 +436,6 @@ const struct ends_case cases_failures[] = {
             "gpu_nccl_net=Socket gpu_nccl_ranks_per_id=2",
             TUTTI_OK, false },
     { "no_network", run_trouble, "gpu_connect=use gpu_nccl_net=none", FAILED, false },
-    { "late", run_late, "stall_warning_s=1000", TUTTI_OK, false },
     { "no_memory", run_trouble, "", FAILED, false },
     { "no_driver", expect_host, "cuda_library=no-such.so", TUTTI_OK, false },
     { "off", expect_host, "gpu=off", TUTTI_OK, false },

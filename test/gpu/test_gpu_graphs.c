@@ -160,6 +160,17 @@ static tutti_request submit(struct ends_rank *r, struct step *s, size_t t, void 
     return request;
 }
 
+/* A graph of the first tensor alone. */
+static void capture_one(struct ends_rank *r, struct step *s)
+{
+    tutti_request request;
+
+    begin(r, r->stream);
+    request = submit(r, s, 0, r->stream);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    end(r, s);
+}
+
 static void load(struct ends_rank *r, struct step *s, size_t t, void *stream)
 {
     CHECK(cuMemcpyHtoDAsync_v2((uint64_t)(uintptr_t)s->input[t], s->given[t],
@@ -414,10 +425,7 @@ static void run_disagreed(struct ends_rank *r)
         }
         ends_meet(r);
     }
-    begin(r, r->stream);
-    request = submit(r, &s, 0, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    end(r, &s);
+    capture_one(r, &s);
     step_fini(r, &s);
 }
 
@@ -444,10 +452,7 @@ static void run_death(struct ends_rank *r)
     tutti_request request;
 
     step_init(r, &s);
-    begin(r, r->stream);
-    request = submit(r, &s, 0, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    end(r, &s);
+    capture_one(r, &s);
     if (r->rank == 1) {
         gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
         CHECK(tutti_allreduce_async(r->t, "tensor 0", s.input[0], s.output[0], 1,
@@ -475,32 +480,23 @@ static void *pass_time(void *rank)
 static void run_left(struct ends_rank *r)
 {
     static struct step s[ENDS_RANKS_MAX];
-    tutti_request request;
 
     step_init(r, &s[r->rank]);
-    begin(r, r->stream);
-    request = submit(r, &s[r->rank], 0, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    end(r, &s[r->rank]);
+    capture_one(r, &s[r->rank]);
     CHECK(pthread_create(&r->beside, NULL, pass_time, r) == 0);
     r->has_beside = true;
 }
 
+#define FAILED TUTTI_ERR_CONTEXT_FAILED
+
 const struct ends_case cases_graphs[] = {
-    { .name = "step", .body = run_step, .parameters = "issue=caller" },
-    { .name = "streams", .body = run_streams, .parameters = "issue=caller" },
-    { .name = "many", .body = run_many, .parameters = "issue=caller" },
-    { .name = "outside", .body = run_outside, .parameters = "issue=caller" },
-    { .name = "disagreed", .body = run_disagreed, .parameters = "issue=caller" },
-    { .name = "unwaited",
-            .body = run_unwaited,
-            .parameters = "issue=caller",
-            .finalize = TUTTI_ERR_CONTEXT_FAILED },
-    { .name = "death",
-            .body = run_death,
-            .parameters = "issue=caller",
-            .finalize = TUTTI_ERR_CONTEXT_FAILED,
-            .is_lost = true },
-    { .name = "left", .body = run_left, .parameters = "issue=caller", .is_lost = true },
+    { "step", run_step, "issue=caller", TUTTI_OK, false },
+    { "streams", run_streams, "issue=caller", TUTTI_OK, false },
+    { "many", run_many, "issue=caller", TUTTI_OK, false },
+    { "outside", run_outside, "issue=caller", TUTTI_OK, false },
+    { "disagreed", run_disagreed, "issue=caller", TUTTI_OK, false },
+    { "unwaited", run_unwaited, "issue=caller", FAILED, false },
+    { "death", run_death, "issue=caller", FAILED, true },
+    { "left", run_left, "issue=caller", TUTTI_OK, true },
     { .name = NULL },
 };

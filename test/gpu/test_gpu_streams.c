@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "ops/gpu/nccl.h"
 #include "test/gpu/ends.h"
@@ -130,7 +129,6 @@ static void run_full(struct ends_rank *r)
         AHEAD = 128
     };
     tutti_request requests[SUMS];
-    tutti_options options = ends_on(r->stream);
     float *memory = ends_alloc(r, SUMS);
     float host[SUMS];
     long before;
@@ -145,8 +143,7 @@ static void run_full(struct ends_rank *r)
         char name[16];
 
         (void)snprintf(name, sizeof name, "sum%d", i);
-        CHECK(tutti_allreduce_async(r->t, name, memory + i, memory + i, 1,
-                      TUTTI_FLOAT32, TUTTI_SUM, &options, &requests[i]) == TUTTI_OK);
+        requests[i] = ends_sum(r, name, memory + i, memory + i, 1, r->stream);
     }
     while (gpusim_calls("ncclAllReduce") - before < AHEAD * r->size) {
         CHECK(tutti_test(r->t, &requests[SUMS - 1]) == TUTTI_AGAIN);
@@ -163,20 +160,6 @@ static void run_full(struct ends_rank *r)
 
 /* -------------------------------------------------------------- sets and many tensors */
 
-static void sum_of_set(struct ends_rank *r, const char *name, tutti_process_set set)
-{
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    float host[COUNT];
-
-    ends_fill(r, memory, (float)(r->rank + 1), COUNT, r->stream);
-    options.process_set = set;
-    CHECK(tutti_allreduce(r->t, name, memory, memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
-                  &options) == TUTTI_OK);
-    CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
-    ends_expect(r, host, set == TUTTI_WORLD ? ends_total(r) : 4, COUNT);
-}
-
 /*
  * The world, then all but rank 1, twice, with communicators of their own that are split from
  * the world's, have names, and are ended when the ranks meet again. What they are given is
@@ -188,13 +171,13 @@ static void run_sets(struct ends_rank *r)
     const bool registers = strcmp(r->job->what->name, "registered_sets") == 0;
     tutti_process_set set;
 
-    sum_of_set(r, "world", TUTTI_WORLD);
+    CHECK(ends_sum_in(r, "world", TUTTI_WORLD, ends_total(r)) == TUTTI_OK);
     for (int i = 0; i < 2; i++) {
         CHECK(tutti_process_set_create(r->t, others, 2, &set) == TUTTI_OK);
         for (int times = 0; times < 2 && r->rank != 1; times++) {
-            sum_of_set(r, "members", set);
+            CHECK(ends_sum_in(r, "members", set, 4) == TUTTI_OK);
         }
-        sum_of_set(r, "world", TUTTI_WORLD);
+        CHECK(ends_sum_in(r, "world", TUTTI_WORLD, ends_total(r)) == TUTTI_OK);
         CHECK(tutti_process_set_destroy(r->t, set) == TUTTI_OK);
     }
     ends_meet(r);
@@ -223,7 +206,7 @@ static void run_meeting(struct ends_rank *r)
 
     CHECK(tutti_process_set_create(r->t, others, 2, &options.process_set) == TUTTI_OK);
     if (r->rank != 1) {
-        sum_of_set(r, "members", options.process_set);
+        CHECK(ends_sum_in(r, "members", options.process_set, 4) == TUTTI_OK);
         gpusim_hold(r->stream);
         CHECK(tutti_allreduce_async(r->t, "held", memory, memory, COUNT, TUTTI_FLOAT32,
                       TUTTI_SUM, &options, &request) == TUTTI_OK);
@@ -463,75 +446,55 @@ GPUSIM_API nccl_result ncclAllReduce(const void *input, void *output, size_t cou
         nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream);
 GPUSIM_API nccl_result ncclCommDestroy(nccl_comm comm);
 
-/** The program's own communicator, and a tensor for each library. */
-struct own {
-    nccl_comm comm;
-    float *mine; /* summed by the program     */
-    float *tensor; /* by tutti                */
-    float *seen; /* pinned: COUNT of each, of each step */
-};
-
-static void own_init(struct ends_rank *r, struct own *own)
-{
-    static struct nccl_id id;
-
-    if (r->rank == 0) {
-        CHECK(ncclGetUniqueId(&id) == NCCL_SUCCESS);
-    }
-    ends_meet(r);
-    CHECK(ncclCommInitRank(&own->comm, r->size, id, r->rank) == NCCL_SUCCESS);
-    own->mine = ends_alloc(r, COUNT);
-    own->tensor = ends_alloc(r, COUNT);
-    own->seen = ends_pinned(r, (int64_t)2 * STEPS * COUNT);
-    /* tutti's communicator is made before anything is timed. */
-    ends_whole_sum(r, "first");
-}
-
-static void call_nccl(struct ends_rank *r, struct own *own, float value)
-{
-    ends_fill(r, own->mine, value, COUNT, r->stream);
-    CHECK(ncclAllReduce(own->mine, own->mine, COUNT, NCCL_FLOAT32, NCCL_SUM, own->comm,
-                  r->stream) == NCCL_SUCCESS);
-}
-
 /* Long enough for an engine to issue what nobody has asked for; ranks take turns. */
 static void dawdle(const struct ends_rank *r, int step)
 {
-    const struct timespec time = { .tv_nsec = 5000000 };
-
-    if ((r->rank + step) % r->size == 0) {
-        (void)nanosleep(&time, NULL);
+    for (int i = 0; i < 5 && (r->rank + step) % r->size == 0; i++) {
+        ends_nap();
     }
+}
+
+static void call_nccl(struct ends_rank *r, nccl_comm comm, float *mine)
+{
+    ends_fill(r, mine, (float)(r->rank + 1), COUNT, r->stream);
+    CHECK(ncclAllReduce(mine, mine, COUNT, NCCL_FLOAT32, NCCL_SUM, comm, r->stream) ==
+            NCCL_SUCCESS);
 }
 
 /* The program's call is between its submission and its wait: on each rank it comes first. */
 static void run_between(struct ends_rank *r)
 {
-    struct own own;
+    static struct nccl_id id;
+    float *mine = ends_alloc(r, COUNT);
+    float *tensor = ends_alloc(r, COUNT);
+    float *all_seen = ends_pinned(r, (int64_t)2 * STEPS * COUNT);
+    nccl_comm comm = NULL;
 
-    own_init(r, &own);
+    CHECK(r->rank != 0 || ncclGetUniqueId(&id) == NCCL_SUCCESS);
+    ends_meet(r);
+    CHECK(ncclCommInitRank(&comm, r->size, id, r->rank) == NCCL_SUCCESS);
     for (int step = 0; step < STEPS; step++) {
-        float *seen = own.seen + (ptrdiff_t)(2 * step) * COUNT;
+        float *seen = all_seen + (ptrdiff_t)(2 * step) * COUNT;
         tutti_request request;
 
-        ends_fill(r, own.tensor, (float)(r->rank + 1 + step), COUNT, r->stream);
-        request = ends_sum(r, "x", own.tensor, own.tensor, COUNT, r->stream);
+        ends_fill(r, tensor, (float)(r->rank + 1 + step), COUNT, r->stream);
+        request = ends_sum(r, "x", tensor, tensor, COUNT, r->stream);
         dawdle(r, step);
-        call_nccl(r, &own, (float)(2 * (r->rank + 1)));
-        ends_take(r, seen, own.mine, COUNT, r->stream);
+        call_nccl(r, comm, mine);
+        ends_take(r, seen, mine, COUNT, r->stream);
         dawdle(r, step + 1);
         CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-        ends_take(r, seen + COUNT, own.tensor, COUNT, r->stream);
-        call_nccl(r, &own, 1);
+        ends_take(r, seen + COUNT, tensor, COUNT, r->stream);
+        call_nccl(r, comm, mine);
     }
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     for (int step = 0; step < STEPS; step++) {
-        const float *seen = own.seen + (ptrdiff_t)(2 * step) * COUNT;
+        const float *seen = all_seen + (ptrdiff_t)(2 * step) * COUNT;
 
-        ends_expect(r, seen, 2 * ends_total(r), COUNT);
+        ends_expect(r, seen, ends_total(r), COUNT);
         ends_expect(r, seen + COUNT, ends_total(r) + (float)(step * r->size), COUNT);
     }
-    CHECK(ncclCommDestroy(own.comm) == NCCL_SUCCESS);
+    CHECK(ncclCommDestroy(comm) == NCCL_SUCCESS);
 }
 
 /* ------------------------------------------------------------------------------ main */

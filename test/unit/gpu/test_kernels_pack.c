@@ -62,27 +62,20 @@ struct pack_step {
     tutti_dtype from, to;
     double scale; /* of floats */
     int divisor;
-    bool is_bool; /* any value but 0 becomes 1 */
 };
 
-/* Through volatile: each step is rounded to its type, whatever the compiler does. */
+static double rounded(bool is_double, double value)
+{
+    return is_double ? value : (double)(float)value;
+}
+
+/* As in test/batch/reference.c: float64 rounded is what float32 gives. */
 static double float_step(const struct pack_step *step, double x)
 {
-    if (step->from == TUTTI_FLOAT64 || step->to == TUTTI_FLOAT64) {
-        volatile double quotient = step->divisor == 1 ? x : x / step->divisor;
-        volatile double result = step->scale == 1 ? quotient : quotient * step->scale;
+    const bool is_double = step->from == TUTTI_FLOAT64 || step->to == TUTTI_FLOAT64;
+    const double quotient = rounded(is_double, x / step->divisor);
 
-        return result;
-    }
-    {
-        volatile float value = (float)x;
-        volatile float quotient =
-                step->divisor == 1 ? value : value / (float)step->divisor;
-        volatile float result =
-                step->scale == 1 ? quotient : quotient * (float)step->scale;
-
-        return (double)result;
-    }
+    return rounded(is_double, quotient * rounded(is_double, step->scale));
 }
 
 /* Little-endian. */
@@ -98,7 +91,7 @@ static void integer_step(const struct pack_step *step, const void *from, void *t
     } else {
         value /= (uint64_t)step->divisor;
     }
-    if (step->is_bool) {
+    if (step->from == TUTTI_BOOL || step->to == TUTTI_BOOL) {
         value = value != 0;
     }
     memcpy(to, &value, tutti_dtype_size(step->to));
@@ -107,8 +100,7 @@ static void integer_step(const struct pack_step *step, const void *from, void *t
 /* *to = cast(*from / divisor * scale), at any alignment: slow, and by its definition. */
 static void pack_reference(const struct pack_step *step, const void *from, void *to)
 {
-    if (step->from == step->to && step->scale == 1 && step->divisor == 1 &&
-            !step->is_bool) {
+    if (step->from == step->to && step->scale == 1 && step->divisor == 1) {
         memcpy(to, from, tutti_dtype_size(step->from));
     } else if (dtype_is_float(step->from)) {
         reference_store_real(
@@ -233,13 +225,11 @@ static void check_elements(const struct pack_step *step, const unsigned char *fr
 static void check_moved(const struct batch *batch, const struct pack_work *work)
 {
     const bool gathers = work->direction == PACK_GATHER;
-    const struct pack_step step = {
-        .from = gathers ? batch->tensor_type : batch->packed_type,
+    const struct pack_step step = { .from = gathers ? batch->tensor_type
+                                                    : batch->packed_type,
         .to = gathers ? batch->packed_type : batch->tensor_type,
         .scale = work->scale,
-        .divisor = work->divisor,
-        .is_bool = batch->tensor_type == TUTTI_BOOL && batch->packed_type == TUTTI_UINT8
-    };
+        .divisor = work->divisor };
 
     for (size_t i = 0; i < batch->tensor_count; i++) {
         const struct tensor *tensor = &batch->tensors[i];
