@@ -103,6 +103,10 @@ static const struct {
     { { GPU("1b", 1, GPU_NCCL_SHARES, true), GPU("1b", 1, GPU_NCCL_SHARES, true),
               GPU("1b", 3, GPU_NCCL_SHARES, true) },
             true, GPU_NCCL, "" },
+    { { GPU("1b", 1, V28, true),
+              { .trouble = TUTTI_ERR_CONFIG, .reason = "no device 9" },
+              GPU("1b", 3, V28, true) },
+            false, GPU_NOBODY, "no device 9" },
 };
 
 UNIT_TEST(test_what_all_decide)
@@ -112,24 +116,14 @@ UNIT_TEST(test_what_all_decide)
         const struct gpu_view view = view_all(facts, i % 2 != 0);
         struct gpu_decision decision;
 
-        ASSERT_OK(gpu_decide(&view, rows[i / 2].may_share, &decision));
+        assert_int_equal(gpu_decide(&view, rows[i / 2].may_share, &decision),
+                facts[1].trouble); /* is everybody's */
         assert_int_equal(decision.verdict, rows[i / 2].verdict);
-        assert_has(decision.reason, rows[i / 2].says);
+        assert_has(facts[1].trouble == TUTTI_OK ? decision.reason : tutti_last_error(),
+                rows[i / 2].says);
         assert_true(decision.verdict != GPU_NCCL ||
                 (decision.has_kernels == facts[2].has_kernels &&
                         decision.is_shared == rows[i / 2].may_share &&
                         decision.reason[0] == '\0'));
     }
-}
-
-UNIT_TEST(test_trouble_of_a_rank_is_everybodys)
-{
-    const struct gpu_facts facts[RANKS] = { GPU("1b", 1, V28, true),
-        { .trouble = TUTTI_ERR_CONFIG, .reason = "no device 9" },
-        GPU("1b", 3, V28, true) };
-    const struct gpu_view view = view_all(facts, false);
-    struct gpu_decision decision;
-
-    assert_int_equal(gpu_decide(&view, false, &decision), TUTTI_ERR_CONFIG);
-    assert_string_equal(tutti_last_error(), "no device 9");
 }

@@ -107,19 +107,6 @@ static void live_through(void *stream)
     rig_fini(&rig);
 }
 
-static void fail_once(const char *function, long nth, int error, void *stream)
-{
-    const struct gpusim_live before = gpusim_live();
-
-    gpusim_fail(function, nth, error);
-    live_through(stream);
-    gpusim_fail_nothing();
-    /* What was only said to be gone is really there, and stays. */
-    if (error != CU_ERROR_CONTEXT_DESTROYED) {
-        assert_nothing_leaked(&before);
-    }
-}
-
 #define FUNCTIONS (sizeof functions / sizeof *functions)
 
 /* How often each function is called in a life without faults. */
@@ -144,7 +131,15 @@ static void try_all(int error, void *stream)
         /* What is used often is tried less densely towards the end. */
         for (long nth = 1; nth <= uses[i] && !is_spared(functions[i]);
                 nth += 1 + nth / 4) {
-            fail_once(functions[i], nth, error, stream);
+            const struct gpusim_live before = gpusim_live();
+
+            gpusim_fail(functions[i], nth, error);
+            live_through(stream);
+            gpusim_fail_nothing();
+            /* What was only said to be gone is really there, and stays. */
+            if (error != CU_ERROR_CONTEXT_DESTROYED) {
+                assert_nothing_leaked(&before);
+            }
         }
     }
     /* The faults are over, and so is their effect. */

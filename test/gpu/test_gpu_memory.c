@@ -172,14 +172,6 @@ static void assert_look_refused(
     ASSERT_OK(gpu_alive(gpu));
 }
 
-static void *driver_memory(size_t bytes)
-{
-    uint64_t pointer = 0;
-
-    assert_int_equal(cuMemAlloc_v2(&pointer, bytes), 0);
-    return (void *)(uintptr_t)pointer;
-}
-
 GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 {
     static char fixed[64];
@@ -203,13 +195,16 @@ GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 
 GPU_TEST(test_device_memory_is_found_within_its_bounds)
 {
-    char *memory = driver_memory(10 * KIB);
+    uint64_t pointer = 0;
+    char *memory;
 
+    assert_int_equal(cuMemAlloc_v2(&pointer, 10 * KIB), 0);
+    memory = (char *)(uintptr_t)pointer;
     assert_int_equal(where(f->gpu, memory, 10 * KIB), OP_DEVICE);
     assert_int_equal(where(f->gpu, memory + 10 * KIB - 1, 1), OP_DEVICE);
     assert_look_refused(f->gpu, memory + 8, 10 * KIB, "ends before");
     assert_look_refused(f->gpu, memory, SIZE_MAX, "ends before");
-    assert_int_equal(cuMemFree_v2(address(memory)), 0);
+    assert_int_equal(cuMemFree_v2(pointer), 0);
     /* It is not remembered: what is freed is not device memory any more. */
     assert_int_equal(where(f->gpu, memory, 16), OP_HOST);
 }
