@@ -299,6 +299,14 @@ void ends_whole_sum(struct ends_rank *r, const char *name)
     ends_whole_sum_of(r, name, ends_alloc(r, COUNT), ends_pinned(r, COUNT), COUNT);
 }
 
+tutti_stats ends_stats(struct ends_rank *r)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
+    return stats;
+}
+
 float ends_total(const struct ends_rank *r)
 {
     return (float)(r->size * (r->size + 1)) / 2;

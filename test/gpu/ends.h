@@ -132,6 +132,7 @@ tutti_status ends_sum_in(
 /** Sums of many small tensors of a block but one, as one batch, for which `waits` waits. */
 void ends_sum_many(struct ends_rank *r, float *block, int left_out, void *waits);
 void ends_expect_many(struct ends_rank *r, const float *seen, int left_out);
+tutti_stats ends_stats(struct ends_rank *r);
 /** rank + 1 of all ranks, added up. */
 float ends_total(const struct ends_rank *r);
 

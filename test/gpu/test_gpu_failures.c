@@ -234,7 +234,6 @@ static void run_timeout(struct ends_rank *r)
     static const char words[] = "has not ended the allreduce of 1 tensors";
     float *memory = ends_alloc(r, COUNT);
     tutti_request request;
-    tutti_status status;
 
     ends_whole_sum(r, "before");
     if (r->rank == CULPRIT) {
@@ -247,8 +246,7 @@ static void run_timeout(struct ends_rank *r)
         ends_pass_time(r, words);
         gpusim_release(r->stream);
     }
-    status = tutti_barrier(r->t, "after", NULL);
-    CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(tutti_barrier(r->t, "after", NULL) == TUTTI_ERR_CONTEXT_FAILED);
     expect_words(r, words);
     expect_words(r, "(gpu_timeout_s=1000)");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
@@ -400,11 +398,9 @@ static void run_staged(struct ends_rank *r)
         { "no_nccl", "no-such.so: cannot open shared object file" },
         { "one_gpu", "rank 0 and rank 1 share the GPU" },
         { "on_host", "the parameter backend asks for it" } };
-    tutti_stats stats = { .size = sizeof stats };
 
     ends_whole_sum(r, "x");
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches == 1 && stats.device_staged == 1);
+    CHECK(ends_stats(r).device_batches == 1 && ends_stats(r).device_staged == 1);
     CHECK(gpusim_pageable_copies() == 0);
     CHECK(ends_was_logged(r->job,
             "tensors in device memory are copied to host memory, reduced there and "

@@ -113,10 +113,10 @@ static void step_fini(struct ends_rank *r, struct step *s)
 }
 
 /* Of global mode, the strictest: no other thread of the process may wait or allocate meanwhile. */
-static void begin(struct ends_rank *r, void *stream)
+static void begin(struct ends_rank *r)
 {
     ends_meet(r);
-    CHECK(cuStreamBeginCapture_v2(stream, 0) == CUDA_SUCCESS);
+    CHECK(cuStreamBeginCapture_v2(r->stream, 0) == CUDA_SUCCESS);
 }
 
 static void end(struct ends_rank *r, struct step *s)
@@ -165,7 +165,7 @@ static void capture_one(struct ends_rank *r, struct step *s)
 {
     tutti_request request;
 
-    begin(r, r->stream);
+    begin(r);
     request = submit(r, s, 0, r->stream);
     CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     end(r, s);
@@ -236,7 +236,7 @@ static void run_step(struct ends_rank *r)
     for (int step = 0; step < 4; step++) { /* 3: in the graph */
         give(r, &s, step);
         if (step == 3) {
-            begin(r, r->stream);
+            begin(r);
         }
         for (size_t t = 0; t < TENSORS; t++) {
             load(r, &s, t, r->stream);
@@ -272,7 +272,7 @@ static void run_streams(struct ends_rank *r)
     step_init(r, &s);
     CHECK(tutti_process_set_create(r->t, members, 2, &pair) == TUTTI_OK);
     CHECK(cuEventCreate(&event, 2) == CUDA_SUCCESS);
-    begin(r, r->stream);
+    begin(r);
     CHECK(cuEventRecord(event, r->stream) == CUDA_SUCCESS);
     CHECK(cuStreamWaitEvent(s.side, event, 0) == CUDA_SUCCESS);
     load(r, &s, 0, r->stream);
@@ -308,7 +308,7 @@ static void run_streams(struct ends_rank *r)
 static void capture_many(struct ends_rank *r, struct step *graph, float *block,
         float *seen, int left_out)
 {
-    begin(r, r->stream);
+    begin(r);
     ends_sum_many(r, block, left_out, r->stream);
     ends_take(r, seen, block, ENDS_MANY_FLOATS, r->stream);
     end(r, graph);
@@ -367,7 +367,7 @@ static void run_outside(struct ends_rank *r)
     step_init(r, &s);
     gpusim_hold(s.side); /* so that it is not over before the capture is */
     eager = ends_sum(r, "eager", s.beside, s.beside, 10, s.side);
-    begin(r, r->stream);
+    begin(r);
     load(r, &s, 0, r->stream);
     captured = submit(r, &s, 0, r->stream);
     expect_refused(r,
@@ -436,7 +436,7 @@ static void run_unwaited(struct ends_rank *r)
     tutti_request request;
 
     step_init(r, &s);
-    begin(r, r->stream);
+    begin(r);
     request = submit(r, &s, 0, r->stream);
     end(r, &s);
     CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);

@@ -239,7 +239,6 @@ static void run_many_tensors(struct ends_rank *r)
 {
     float *blocks[HELD];
     float *seen = ends_pinned(r, ENDS_MANY_FLOATS);
-    tutti_stats stats = { .size = sizeof stats };
     void *other = NULL;
 
     CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
@@ -250,8 +249,7 @@ static void run_many_tensors(struct ends_rank *r)
     ends_take(r, seen, blocks[0], ENDS_MANY_FLOATS, r->stream);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     ends_expect_many(r, seen, -1);
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches == 1 && stats.device_launches == 2 * 2);
+    CHECK(ends_stats(r).device_batches == 1 && ends_stats(r).device_launches == 2 * 2);
     gpusim_hold(r->stream);
     for (int i = 0; i < HELD; i++) {
         ends_sum_many(r, blocks[i], i, other);
@@ -277,14 +275,6 @@ static const char *const never[] = { "cuEventSynchronize", "cuStreamSynchronize"
 enum {
     NEVER = sizeof never / sizeof *never
 };
-
-static tutti_stats stats_of(struct ends_rank *r)
-{
-    tutti_stats stats = { .size = sizeof stats };
-
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    return stats;
-}
 
 /*
  * More steps in flight than will be measured, so that there are as many events and slabs as
@@ -324,7 +314,7 @@ static void run_even_cost(struct ends_rank *r)
     trainer_init(r, &trainer);
     warm_up(r, &trainer);
     ends_meet(r);
-    before = stats_of(r);
+    before = ends_stats(r);
     live = gpusim_live();
     launches = gpusim_calls("cuLaunchKernel");
     for (int i = 0; i < NEVER; i++) {
@@ -335,7 +325,7 @@ static void run_even_cost(struct ends_rank *r)
         even_step(r, &trainer, step);
     }
     ends_meet(r);
-    after = stats_of(r);
+    after = ends_stats(r);
     for (int i = 0; i < NEVER; i++) {
         if (gpusim_calls(never[i]) != calls[i]) {
             (void)fprintf(stderr, "%s was called %ld times\n", never[i],
@@ -362,10 +352,10 @@ static void run_even_cost(struct ends_rank *r)
 /* A sum that is seen on the host; true if it was packed. */
 static bool sum_at(struct ends_rank *r, const char *name, float *tensor, float *pinned)
 {
-    const uint64_t packed = stats_of(r).device_packed;
+    const uint64_t packed = ends_stats(r).device_packed;
 
     ends_whole_sum_of(r, name, tensor, pinned, LARGE);
-    return stats_of(r).device_packed != packed;
+    return ends_stats(r).device_packed != packed;
 }
 
 /* An alltoall and a scaled reduce, of which ranks give registered memory, or not. */
