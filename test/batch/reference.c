@@ -127,6 +127,11 @@ static void store(tutti_dtype dtype, struct number number, void *element)
     memcpy(element, &number.bits, tutti_dtype_size(dtype));
 }
 
+double reference_load_real(tutti_dtype dtype, const void *element)
+{
+    return load(dtype, element).real;
+}
+
 void reference_store_real(tutti_dtype dtype, double value, void *element)
 {
     store(dtype, (struct number){ .real = value }, element);

@@ -46,6 +46,9 @@ bool reference_equal(tutti_dtype dtype, const void *a, const void *b, size_t cou
 /** True when the type can be reduced so. */
 bool reference_accepts(tutti_dtype dtype, tutti_reduce_op op);
 
+/** The value of an element of a float type; exact. */
+double reference_load_real(tutti_dtype dtype, const void *element);
+
 /** Writes a value of a float type, rounded to nearest even. */
 void reference_store_real(tutti_dtype dtype, double value, void *element);
 

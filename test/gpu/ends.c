@@ -48,8 +48,7 @@ bool ends_was_logged(struct ends_job *job, const char *words)
 
 static void set(struct ends_job *job, const char *name, const char *value)
 {
-    const struct ends_rank nobody = { .rank = -1 };
-    const struct ends_rank *r = &nobody;
+    const struct ends_rank *r = &job->ranks[0];
 
     CHECK(tutti_config_set(job->config, name, value) == TUTTI_OK);
 }
@@ -76,8 +75,7 @@ static void set_all(struct ends_job *job, const char *parameters)
 void ends_configure(
         struct ends_job *job, const struct ends_case *what, const char *nccl)
 {
-    const struct ends_rank nobody = { .rank = -1 };
-    const struct ends_rank *r = &nobody;
+    const struct ends_rank *r = &job->ranks[0];
 
     job->what = what;
     job->nccl = nccl;
@@ -103,6 +101,13 @@ void ends_enter(struct ends_rank *r)
 /* A context that was reset, or has a sticky error, lets nothing go. */
 void ends_leave(struct ends_rank *r)
 {
+    (void)cuCtxSynchronize();
+    while (r->memory_count > 0) {
+        (void)cuMemFree_v2(r->memory[--r->memory_count]);
+    }
+    while (r->pinned_count > 0) {
+        (void)cuMemFreeHost(r->pinned[--r->pinned_count]);
+    }
     (void)cuStreamDestroy_v2(r->stream);
     (void)cuCtxSetCurrent(NULL);
     (void)cuDevicePrimaryCtxRelease_v2(r->device);
@@ -125,13 +130,6 @@ void ends_nap(void)
     const struct timespec time = { .tv_nsec = 1000000 };
 
     (void)nanosleep(&time, NULL);
-}
-
-void ends_await(bool (*is_so)(void *what), void *what)
-{
-    while (!is_so(what)) {
-        ends_nap();
-    }
 }
 
 static void *run(void *arg)
@@ -213,28 +211,20 @@ int ends_run(const struct ends_case *what, int ranks, const char *nccl)
 
 float *ends_alloc(struct ends_rank *r, int64_t count)
 {
-    uint64_t address = 0;
+    uint64_t *address = &r->memory[r->memory_count++];
 
-    CHECK(cuMemAlloc_v2(&address, (size_t)count * sizeof(float)) == CUDA_SUCCESS);
-    return (float *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
-}
-
-void ends_free(struct ends_rank *r, float *memory)
-{
-    CHECK(cuMemFree_v2((uint64_t)(uintptr_t)memory) == CUDA_SUCCESS);
+    CHECK(r->memory_count <= ENDS_MEMORY_MAX);
+    CHECK(cuMemAlloc_v2(address, (size_t)count * sizeof(float)) == CUDA_SUCCESS);
+    return (float *)(uintptr_t)*address; // NOLINT(performance-no-int-to-ptr)
 }
 
 float *ends_pinned(struct ends_rank *r, int64_t count)
 {
-    void *memory = NULL;
+    void **memory = &r->pinned[r->pinned_count++];
 
-    CHECK(cuMemHostAlloc(&memory, (size_t)count * sizeof(float), 0) == CUDA_SUCCESS);
-    return memory;
-}
-
-void ends_unpin(struct ends_rank *r, float *memory)
-{
-    CHECK(cuMemFreeHost(memory) == CUDA_SUCCESS);
+    CHECK(r->pinned_count <= ENDS_MEMORY_MAX);
+    CHECK(cuMemHostAlloc(memory, (size_t)count * sizeof(float), 0) == CUDA_SUCCESS);
+    return *memory;
 }
 
 void ends_fill(
@@ -305,15 +295,75 @@ void ends_whole_sum(struct ends_rank *r, const char *name)
     enum {
         COUNT = 100
     };
-    float *memory = ends_alloc(r, COUNT);
-    float *pinned = ends_pinned(r, COUNT);
 
-    ends_whole_sum_of(r, name, memory, pinned, COUNT);
-    ends_unpin(r, pinned);
-    ends_free(r, memory);
+    ends_whole_sum_of(r, name, ends_alloc(r, COUNT), ends_pinned(r, COUNT), COUNT);
+}
+
+tutti_stats ends_stats(struct ends_rank *r)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
+    return stats;
 }
 
 float ends_total(const struct ends_rank *r)
 {
     return (float)(r->size * (r->size + 1)) / 2;
+}
+
+tutti_status ends_sum_in(
+        struct ends_rank *r, const char *name, tutti_process_set set, float total)
+{
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, 1);
+    tutti_status status;
+    float host = 0;
+
+    ends_fill(r, memory, (float)(r->rank + 1), 1, r->stream);
+    options.process_set = set;
+    status = tutti_allreduce(
+            r->t, name, memory, memory, 1, TUTTI_FLOAT32, TUTTI_SUM, &options);
+    CHECK(status != TUTTI_OK ||
+            gpusim_read(&host, (uint64_t)(uintptr_t)memory, sizeof host));
+    CHECK(status != TUTTI_OK || host == total);
+    return status;
+}
+
+/* -------------------------------------------------------------------- many tensors */
+
+enum {
+    APART = 3, /* elements; two are reduced, and the third is nobody's */
+    MANY = ENDS_MANY_FLOATS / APART
+};
+
+void ends_sum_many(struct ends_rank *r, float *block, int left_out, void *waits)
+{
+    static tutti_request requests[ENDS_RANKS_MAX][MANY];
+
+    ends_fill(r, block, (float)(r->rank + 1), ENDS_MANY_FLOATS, r->stream);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < MANY; i++) {
+        float *tensor = block + (ptrdiff_t)(i * APART);
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[r->rank][i] = i == left_out
+                ? TUTTI_REQUEST_NULL
+                : ends_sum(r, name, tensor, tensor, 2, r->stream);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], waits, ENDS_PATIENCE,
+                  NULL) == TUTTI_OK);
+}
+
+void ends_expect_many(struct ends_rank *r, const float *seen, int left_out)
+{
+    for (int i = 0; i < MANY; i++) {
+        const float *tensor = seen + (ptrdiff_t)(i * APART);
+        const float own = (float)(r->rank + 1);
+
+        ends_expect(r, tensor, i == left_out ? own : ends_total(r), 2);
+        ends_expect(r, tensor + 2, own, 1);
+    }
 }

@@ -18,6 +18,7 @@
 #include "test/gpusim/gpusim_test.h"
 
 #define ENDS_RANKS_MAX 4
+#define ENDS_MEMORY_MAX 100 /* blocks of a rank */
 #define ENDS_SECONDS INT64_C(1000000000)
 /* How long anything may take that a test waits for. */
 #define ENDS_PATIENCE (250 * ENDS_SECONDS)
@@ -40,6 +41,9 @@ struct ends_rank {
     int device; /* of the simulator */
     void *context; /* its primary context, current in the rank's thread */
     void *stream; /* a non-blocking one of the caller's */
+    uint64_t memory[ENDS_MEMORY_MAX]; /* device memory that goes with the rank */
+    void *pinned[ENDS_MEMORY_MAX]; /* likewise */
+    size_t memory_count, pinned_count;
     pthread_t thread; /* of ranks that are threads */
     pthread_t beside; /* what a body has left to run during tutti_finalize() */
     bool has_beside;
@@ -72,14 +76,13 @@ struct ends_job {
 /** Fills in the configuration of a job: libraries, the log, and the case's parameters. */
 void ends_configure(
         struct ends_job *job, const struct ends_case *what, const char *nccl);
-/** The device's context and the stream, in the rank's thread. */
+/** The device's context and the stream, in the rank's thread; and their end, with all memory. */
 void ends_enter(struct ends_rank *r);
 void ends_leave(struct ends_rank *r);
 
 /** Cases, up to one without a name. */
 extern const struct ends_case cases_failures[];
 extern const struct ends_case cases_graphs[];
-extern const struct ends_case cases_own_nccl[];
 extern const struct ends_case cases_streams[];
 
 /**
@@ -93,20 +96,15 @@ int ends_run(const struct ends_case *what, int ranks, const char *nccl);
 void ends_meet(struct ends_rank *r);
 /** True when a line with these words has been logged by a rank of this process. */
 bool ends_was_logged(struct ends_job *job, const char *words);
-/** Polls a condition; the test's time limit ends what never comes. */
-void ends_await(bool (*is_so)(void *what), void *what);
 /** Sleeps for a moment. */
 void ends_nap(void);
 /** For tutti a quarter of an hour passes, again and again until it logs these words. */
 void ends_pass_time(struct ends_rank *r, const char *words);
 
-/** Device memory of the driver's, full of poison; freed by ends_free(). */
+/** Device memory of the driver's, full of poison; freed by ends_leave(). */
 float *ends_alloc(struct ends_rank *r, int64_t count);
-/** Frees it; everything on the device must be done. */
-void ends_free(struct ends_rank *r, float *memory);
-/** Pinned host memory. */
+/** Pinned host memory; likewise. */
 float *ends_pinned(struct ends_rank *r, int64_t count);
-void ends_unpin(struct ends_rank *r, float *memory);
 /** A kernel's place: fills floats on a stream, as a backward pass would. */
 void ends_fill(
         struct ends_rank *r, float *memory, float value, int64_t count, void *stream);
@@ -126,6 +124,15 @@ void ends_whole_sum(struct ends_rank *r, const char *name);
 /** The same of a tensor of the caller's; `pinned` has room for it on the host. */
 void ends_whole_sum_of(struct ends_rank *r, const char *name, float *tensor,
         float *pinned, int64_t count);
+/** One that blocks, in a process set; the result is `total` unless it fails. */
+tutti_status ends_sum_in(
+        struct ends_rank *r, const char *name, tutti_process_set set, float total);
+/** Of the tensors below, which are more than fit into the parameters of a kernel. */
+#define ENDS_MANY_FLOATS 3300
+/** Sums of many small tensors of a block but one, as one batch, for which `waits` waits. */
+void ends_sum_many(struct ends_rank *r, float *block, int left_out, void *waits);
+void ends_expect_many(struct ends_rank *r, const float *seen, int left_out);
+tutti_stats ends_stats(struct ends_rank *r);
 /** rank + 1 of all ranks, added up. */
 float ends_total(const struct ends_rank *r);
 

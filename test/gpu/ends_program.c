@@ -50,7 +50,7 @@ void ends_pass_time(struct ends_rank *r, const char *words)
 int main(int argc, char **argv)
 {
     static const struct ends_case *const tables[] = { cases_failures, cases_graphs,
-        cases_own_nccl, cases_streams };
+        cases_streams };
     static const struct ends_case twice; /* a name that two cases have */
     const struct ends_case *found = NULL;
 

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-
 static void keep_line(void *user, tutti_log_level level, int rank, const char *line)
 {
     struct rig *rig = user;
@@ -67,13 +65,7 @@ void assert_nothing_leaked(const struct gpusim_live *before)
 {
     const struct gpusim_live now = gpusim_live();
 
-    assert_int_equal(now.device_allocations, before->device_allocations);
-    assert_int_equal(now.device_bytes, before->device_bytes);
-    assert_int_equal(now.host_allocations, before->host_allocations);
-    assert_int_equal(now.streams, before->streams);
-    assert_int_equal(now.events, before->events);
-    assert_int_equal(now.modules, before->modules);
-    assert_int_equal(now.retained, before->retained);
+    assert_memory_equal(&now, before, sizeof now);
 }
 
 void *caller_enter(int device)
@@ -100,19 +92,6 @@ void *caller_stream(void)
     return stream;
 }
 
-void assert_passes(struct gpu *gpu, struct device_event *event)
-{
-    tutti_status status = gpu_passed(gpu, event);
-
-    while (status == TUTTI_AGAIN) {
-        clock_sleep_ns(100000);
-        status = gpu_passed(gpu, event);
-    }
-    if (status != TUTTI_OK) {
-        fail_msg("the event does not pass: %s", tutti_last_error());
-    }
-}
-
 int fixture_begin(void **state)
 {
     static struct fixture f;
@@ -131,6 +110,7 @@ int fixture_end(void **state)
     struct fixture *f = *state;
 
     gpu_close(f->gpu);
+    assert_int_equal(gpusim_take_reports(NULL, 0), 0);
     assert_int_equal(cuStreamDestroy_v2(f->stream), 0);
     caller_leave(1);
     assert_nothing_leaked(&f->before);

@@ -40,9 +40,6 @@ void caller_leave(int device);
 /** A non-blocking stream of the current context. */
 void *caller_stream(void);
 
-/** Polls an event until it has passed; the test's time limit ends what never does. */
-void assert_passes(struct gpu *gpu, struct device_event *event);
-
 /** What most tests begin with: GPU 1, and its caller, with a stream. */
 struct fixture {
     struct gpusim_live before;

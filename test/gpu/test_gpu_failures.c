@@ -29,6 +29,27 @@ static tutti_request submit(struct ends_rank *r, const char *name, float *memory
     return ends_sum(r, name, memory, memory, COUNT, r->stream);
 }
 
+/* Those of several tensors, in one batch, which packs them. */
+static void submit_all(
+        struct ends_rank *r, float *const *memories, tutti_request *requests, int count)
+{
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < count; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[i] = submit(r, name, memories[i]);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+}
+
+static void alloc_all(struct ends_rank *r, float *memories[TENSORS])
+{
+    for (int i = 0; i < TENSORS; i++) {
+        memories[i] = ends_alloc(r, COUNT);
+    }
+}
+
 static void expect_words(struct ends_rank *r, const char *words)
 {
     if (strstr(tutti_last_error(), words) == NULL) {
@@ -87,17 +108,32 @@ static const struct trouble {
             true, false, false },
     /* A communicator that is never ready. */
     { "no_meeting", "*:init:0:1", "have not met in NCCL", true, false, true },
+    /* One rank has no memory left to pack tensors in, and the others do. */
+    { "no_memory", NULL, "out of memory", false, true, false },
 };
+
+/* What cannot be had is said. */
+static void take_memory(struct ends_rank *r)
+{
+    void *memory = NULL;
+
+    gpusim_limit_memory(r->device, 0);
+    CHECK(tutti_alloc(r->t, (size_t)1 << 30, TUTTI_DEVICE, &memory) ==
+            TUTTI_ERR_NO_MEMORY);
+    expect_words(r, "no device memory for 1073741824 bytes on rank ");
+    CHECK(memory == NULL);
+}
 
 static void run_trouble(struct ends_rank *r)
 {
     const struct trouble *trouble = troubles;
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
+    float *memories[TENSORS];
+    tutti_request requests[TENSORS];
 
     while (strcmp(trouble->name, r->job->what->name) != 0) {
         trouble++;
     }
+    alloc_all(r, memories);
     if (!trouble->comes_first) {
         ends_whole_sum(r, "before");
     }
@@ -105,17 +141,32 @@ static void run_trouble(struct ends_rank *r)
     if (r->rank == 0 && trouble->fault != NULL) {
         gpusim_nccl_fail(trouble->fault);
     }
+    if (r->rank == CULPRIT && strcmp(trouble->name, "no_memory") == 0) {
+        take_memory(r);
+    }
     ends_meet(r);
-    request = submit(r, "x", memory);
+    submit_all(r, memories, requests, TENSORS);
     if (trouble->takes_time && r->rank == CULPRIT) {
         ends_pass_time(r, trouble->words);
     }
-    expect_failed(r, &request, trouble->words);
+    for (int i = 0; i < TENSORS; i++) {
+        expect_failed(r, &requests[i], trouble->words);
+    }
     if (trouble->is_one_cause) {
         expect_one_cause(r);
     }
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS); /* it may still be filled */
-    ends_free(r, memory);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+}
+
+/* In a process set of all, with a communicator of its own. */
+static tutti_status sum_of_set(struct ends_rank *r)
+{
+    static const int ranks[] = { 2, 1, 0 };
+    tutti_process_set set;
+    tutti_status status = tutti_process_set_create(r->t, ranks, r->size, &set);
+
+    return status == TUTTI_OK ? ends_sum_in(r, "of the set", set, ends_total(r))
+                              : status;
 }
 
 /*
@@ -124,19 +175,22 @@ static void run_trouble(struct ends_rank *r)
  */
 static void run_aborts_meet(struct ends_rank *r)
 {
-    static const int ranks[] = { 0, 1, 2 };
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-
-    CHECK(tutti_process_set_create(r->t, ranks, r->size, &options.process_set) ==
-            TUTTI_OK);
-    CHECK(tutti_allreduce(r->t, "of the set", memory, memory, COUNT, TUTTI_FLOAT32,
-                  TUTTI_SUM, &options) == TUTTI_OK);
-    ends_free(r, memory);
+    CHECK(sum_of_set(r) == TUTTI_OK);
     if (r->rank == 0) {
         gpusim_nccl_fail("*:abortmeets:0:0");
     }
     run_trouble(r);
+}
+
+/* A set's communicator cannot be made. */
+static void run_no_split(struct ends_rank *r)
+{
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclCommSplit:0:2");
+    }
+    ends_meet(r);
+    CHECK(sum_of_set(r) == TUTTI_ERR_CONTEXT_FAILED);
+    expect_words(r, "NCCL cannot make a communicator for process set 1 on GPU ");
 }
 
 /* The device of one rank is lost, which its next call finds; the others are told. */
@@ -170,7 +224,6 @@ static void run_lost(struct ends_rank *r)
     } else {
         expect_failed(r, &request, words);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-        ends_free(r, memory);
     }
     expect_one_cause(r);
 }
@@ -181,7 +234,6 @@ static void run_timeout(struct ends_rank *r)
     static const char words[] = "has not ended the allreduce of 1 tensors";
     float *memory = ends_alloc(r, COUNT);
     tutti_request request;
-    tutti_status status;
 
     ends_whole_sum(r, "before");
     if (r->rank == CULPRIT) {
@@ -194,21 +246,13 @@ static void run_timeout(struct ends_rank *r)
         ends_pass_time(r, words);
         gpusim_release(r->stream);
     }
-    status = tutti_barrier(r->t, "after", NULL);
-    CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(tutti_barrier(r->t, "after", NULL) == TUTTI_ERR_CONTEXT_FAILED);
     expect_words(r, words);
     expect_words(r, "(gpu_timeout_s=1000)");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
 }
 
 /* ------------------------------------------------------------------ held streams */
-
-/* NCCL was asked to put a sum on all GPUs. */
-static bool is_called(void *what)
-{
-    return gpusim_calls("ncclAllReduce") >= *(const long *)what;
-}
 
 /*
  * Sums of a group on all ranks. On rank 0 work of the program's holds them back, and NCCL has
@@ -227,15 +271,11 @@ static void submit_held(
         gpusim_hold(r->stream);
     }
     ends_meet(r);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < count; i++) {
-        char name[16];
-
-        (void)snprintf(name, sizeof name, "%d", i);
-        requests[i] = submit(r, name, memories[i]);
+    submit_all(r, memories, requests, count);
+    while (gpusim_calls("ncclAllReduce") <
+            calls) { /* NCCL has been asked on all GPUs */
+        ends_nap();
     }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    ends_await(is_called, &calls);
 }
 
 /* A stream is not to wait any more, and the request still says when the memory is free. */
@@ -288,9 +328,7 @@ static void run_held_threads(struct ends_rank *r)
     tutti_request requests[TENSORS];
     float *memories[TENSORS];
 
-    for (int i = 0; i < TENSORS; i++) {
-        memories[i] = ends_alloc(r, COUNT);
-    }
+    alloc_all(r, memories);
     submit_held(r, requests, memories, TENSORS);
     for (int i = 0; i < 2 && r->rank == 0; i++) {
         others[i].request = requests[i];
@@ -310,9 +348,6 @@ static void run_held_threads(struct ends_rank *r)
     }
     expect_failed(r, &requests[2], "rank 1 gave up");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    for (int i = 0; i < TENSORS; i++) {
-        ends_free(r, memories[i]);
-    }
 }
 
 /* Nobody waits for the memory but tutti_finalize(), whose it is. */
@@ -330,29 +365,6 @@ static void run_held_left(struct ends_rank *r)
     }
 }
 
-/* A set's communicator cannot be made. */
-static void run_no_split(struct ends_rank *r)
-{
-    static const int ranks[] = { 2, 1, 0 };
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    tutti_status status;
-
-    if (r->rank == 0) {
-        gpusim_nccl_fail("*:ncclCommSplit:0:2");
-    }
-    ends_meet(r);
-    status = tutti_process_set_create(r->t, ranks, r->size, &options.process_set);
-    if (status == TUTTI_OK) {
-        status = tutti_allreduce(r->t, "of the set", memory, memory, COUNT,
-                TUTTI_FLOAT32, TUTTI_SUM, &options);
-    }
-    CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
-    expect_words(r, "NCCL cannot make a communicator for process set 1 on GPU ");
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
-}
-
 /* What the parameters say of communicators. */
 static void run_settings(struct ends_rank *r)
 {
@@ -362,75 +374,6 @@ static void run_settings(struct ends_rank *r)
     CHECK(gpusim_calls("ncclGetUniqueId") == 2);
     CHECK(gpusim_calls("ncclCommInitRankScalable") == r->size);
     CHECK(live.min_ctas == 2 && live.max_ctas == 8 && live.traffic_class == 5);
-}
-
-/* ------------------------------------------------------------------------ stalls */
-
-/* A rank is late: the others are told who, of what, and it goes on. */
-static void run_late(struct ends_rank *r)
-{
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    ends_whole_sum(r, "before");
-    ends_meet(r);
-    if (r->rank == CULPRIT) {
-        ends_pass_time(r, "rank 1 has not submitted allreduce \"x\"");
-    }
-    request = submit(r, "x", memory);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, TUTTI_FOREVER) == TUTTI_OK);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
-}
-
-/* --------------------------------------------------------------------- no memory */
-
-/* What cannot be had is said; what was had before goes on. */
-static void run_no_memory(struct ends_rank *r)
-{
-    void *memory = NULL;
-
-    ends_whole_sum(r, "x");
-    gpusim_limit_memory(r->device, 0);
-    CHECK(tutti_alloc(r->t, (size_t)1 << 30, TUTTI_DEVICE, &memory) ==
-            TUTTI_ERR_NO_MEMORY);
-    expect_words(r, "no device memory for 1073741824 bytes on rank ");
-    CHECK(memory == NULL);
-    gpusim_limit_memory(r->device, SIZE_MAX);
-    ends_whole_sum(r, "x");
-}
-
-/* One rank has no memory left to pack tensors in, and the others do. */
-static void run_no_memory_to_pack(struct ends_rank *r)
-{
-    float *memories[TENSORS];
-    tutti_request requests[TENSORS];
-
-    ends_whole_sum(r, "before");
-    for (int i = 0; i < TENSORS; i++) {
-        memories[i] = ends_alloc(r, COUNT);
-        ends_fill(r, memories[i], 1, COUNT, r->stream);
-    }
-    if (r->rank == CULPRIT) {
-        gpusim_limit_memory(r->device, 0);
-    }
-    ends_meet(r);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < TENSORS; i++) {
-        char name[8];
-
-        (void)snprintf(name, sizeof name, "%d", i);
-        requests[i] = ends_sum(r, name, memories[i], memories[i], COUNT, r->stream);
-    }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    for (int i = 0; i < TENSORS; i++) {
-        expect_failed(r, &requests[i], "out of memory");
-    }
-    expect_one_cause(r);
-    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    for (int i = 0; i < TENSORS; i++) {
-        ends_free(r, memories[i]);
-    }
 }
 
 /* -------------------------------------------------------------- what is not there */
@@ -455,11 +398,9 @@ static void run_staged(struct ends_rank *r)
         { "no_nccl", "no-such.so: cannot open shared object file" },
         { "one_gpu", "rank 0 and rank 1 share the GPU" },
         { "on_host", "the parameter backend asks for it" } };
-    tutti_stats stats = { .size = sizeof stats };
 
     ends_whole_sum(r, "x");
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches == 1 && stats.device_staged == 1);
+    CHECK(ends_stats(r).device_batches == 1 && ends_stats(r).device_staged == 1);
     CHECK(gpusim_pageable_copies() == 0);
     CHECK(ends_was_logged(r->job,
             "tensors in device memory are copied to host memory, reduced there and "
@@ -491,9 +432,7 @@ const struct ends_case cases_failures[] = {
             "gpu_nccl_net=Socket gpu_nccl_ranks_per_id=2",
             TUTTI_OK, false },
     { "no_network", run_trouble, "gpu_connect=use gpu_nccl_net=none", FAILED, false },
-    { "late", run_late, "stall_warning_s=1000", TUTTI_OK, false },
-    { "no_memory", run_no_memory, "", TUTTI_OK, false },
-    { "no_memory_to_pack", run_no_memory_to_pack, "", FAILED, false },
+    { "no_memory", run_trouble, "", FAILED, false },
     { "no_driver", expect_host, "cuda_library=no-such.so", TUTTI_OK, false },
     { "off", expect_host, "gpu=off", TUTTI_OK, false },
     { "no_nccl", run_staged, "nccl_library=no-such.so", TUTTI_OK, false },

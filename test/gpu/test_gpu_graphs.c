@@ -12,7 +12,6 @@
 
 enum {
     REPLAYS = 10,
-    MANY = 1100, /* tensors, more than a launch takes as parameters */
     LARGE = (8 << 20) / 4 + 5 /* elements, that no batch packs */
 };
 
@@ -110,23 +109,14 @@ static void step_fini(struct ends_rank *r, struct step *s)
 {
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, s);
-    ends_free(r, s->beside);
     CHECK(cuStreamDestroy_v2(s->side) == CUDA_SUCCESS);
-    for (size_t t = 0; t < TENSORS; t++) {
-        ends_free(r, (float *)s->input[t]);
-        if (s->output[t] != s->input[t]) {
-            ends_free(r, (float *)s->output[t]);
-        }
-        ends_unpin(r, (float *)s->given[t]);
-        ends_unpin(r, (float *)s->got[t]);
-    }
 }
 
 /* Of global mode, the strictest: no other thread of the process may wait or allocate meanwhile. */
-static void begin(struct ends_rank *r, void *stream)
+static void begin(struct ends_rank *r)
 {
     ends_meet(r);
-    CHECK(cuStreamBeginCapture_v2(stream, 0) == CUDA_SUCCESS);
+    CHECK(cuStreamBeginCapture_v2(r->stream, 0) == CUDA_SUCCESS);
 }
 
 static void end(struct ends_rank *r, struct step *s)
@@ -168,6 +158,17 @@ static tutti_request submit(struct ends_rank *r, struct step *s, size_t t, void 
     }
     CHECK(status == TUTTI_OK);
     return request;
+}
+
+/* A graph of the first tensor alone. */
+static void capture_one(struct ends_rank *r, struct step *s)
+{
+    tutti_request request;
+
+    begin(r);
+    request = submit(r, s, 0, r->stream);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    end(r, s);
 }
 
 static void load(struct ends_rank *r, struct step *s, size_t t, void *stream)
@@ -235,7 +236,7 @@ static void run_step(struct ends_rank *r)
     for (int step = 0; step < 4; step++) { /* 3: in the graph */
         give(r, &s, step);
         if (step == 3) {
-            begin(r, r->stream);
+            begin(r);
         }
         for (size_t t = 0; t < TENSORS; t++) {
             load(r, &s, t, r->stream);
@@ -271,7 +272,7 @@ static void run_streams(struct ends_rank *r)
     step_init(r, &s);
     CHECK(tutti_process_set_create(r->t, members, 2, &pair) == TUTTI_OK);
     CHECK(cuEventCreate(&event, 2) == CUDA_SUCCESS);
-    begin(r, r->stream);
+    begin(r);
     CHECK(cuEventRecord(event, r->stream) == CUDA_SUCCESS);
     CHECK(cuStreamWaitEvent(s.side, event, 0) == CUDA_SUCCESS);
     load(r, &s, 0, r->stream);
@@ -304,26 +305,12 @@ static void run_streams(struct ends_rank *r)
     step_fini(r, &s);
 }
 
-/* Sums of every second float, so that none lies beside another, in a group. */
-static void capture_many(
-        struct ends_rank *r, struct step *graph, float *memory, float *seen, int more)
+static void capture_many(struct ends_rank *r, struct step *graph, float *block,
+        float *seen, int left_out)
 {
-    tutti_request requests[MANY] = { TUTTI_REQUEST_NULL };
-    char name[16];
-
-    begin(r, r->stream);
-    ends_fill(r, memory, (float)(r->rank + 1 + more), 2 * MANY, r->stream);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < MANY; i++) {
-        float *tensor = memory + (ptrdiff_t)2 * i;
-
-        (void)snprintf(name, sizeof name, "%d", i);
-        requests[i] = ends_sum(r, name, tensor, tensor, 1, r->stream);
-    }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    CHECK(tutti_wait_stream_all(r->t, MANY, requests, r->stream, ENDS_PATIENCE, NULL) ==
-            TUTTI_OK);
-    ends_take(r, seen, memory, MANY, r->stream);
+    begin(r);
+    ends_sum_many(r, block, left_out, r->stream);
+    ends_take(r, seen, block, ENDS_MANY_FLOATS, r->stream);
     end(r, graph);
 }
 
@@ -333,39 +320,32 @@ static void capture_many(
  */
 static void run_many(struct ends_rank *r)
 {
-    float *memory = ends_alloc(r, (int64_t)2 * MANY);
-    float *seen = ends_pinned(r, MANY);
+    float *block = ends_alloc(r, ENDS_MANY_FLOATS);
+    float *seen = ends_pinned(r, ENDS_MANY_FLOATS);
     struct gpusim_live live;
     struct step graphs[2];
 
     step_init(r, &graphs[0]);
-    capture_many(r, &graphs[0], memory, seen, 0);
-    capture_many(r, &graphs[1], memory, seen, 1);
+    capture_many(r, &graphs[0], block, seen, 0);
+    capture_many(r, &graphs[1], block, seen, 1);
     for (int step = 0; step < REPLAYS; step++) {
         const int g = step % 2;
 
         sum_beside(r, &graphs[0]);
         CHECK(cuGraphLaunch(graphs[g].exec, r->stream) == CUDA_SUCCESS);
         CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-        for (int i = 0; i < MANY; i++) {
-            ends_expect(r, seen + i,
-                    i % 2 == 0 ? ends_total(r) + (float)(g * r->size)
-                               : (float)(r->rank + 1 + g),
-                    1);
-        }
+        ends_expect_many(r, seen, g);
     }
     ends_meet(r);
     live = gpusim_live();
     for (int i = 0; i < 3; i++) {
         graph_end(r, &graphs[0]);
-        capture_many(r, &graphs[0], memory, seen, 0);
+        capture_many(r, &graphs[0], block, seen, 0);
     }
     CHECK(gpusim_live().device_bytes == live.device_bytes);
     ends_meet(r);
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
     graph_end(r, &graphs[1]);
-    ends_unpin(r, seen);
-    ends_free(r, memory);
     step_fini(r, &graphs[0]);
 }
 
@@ -387,7 +367,7 @@ static void run_outside(struct ends_rank *r)
     step_init(r, &s);
     gpusim_hold(s.side); /* so that it is not over before the capture is */
     eager = ends_sum(r, "eager", s.beside, s.beside, 10, s.side);
-    begin(r, r->stream);
+    begin(r);
     load(r, &s, 0, r->stream);
     captured = submit(r, &s, 0, r->stream);
     expect_refused(r,
@@ -445,10 +425,7 @@ static void run_disagreed(struct ends_rank *r)
         }
         ends_meet(r);
     }
-    begin(r, r->stream);
-    request = submit(r, &s, 0, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    end(r, &s);
+    capture_one(r, &s);
     step_fini(r, &s);
 }
 
@@ -459,7 +436,7 @@ static void run_unwaited(struct ends_rank *r)
     tutti_request request;
 
     step_init(r, &s);
-    begin(r, r->stream);
+    begin(r);
     request = submit(r, &s, 0, r->stream);
     end(r, &s);
     CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
@@ -475,10 +452,7 @@ static void run_death(struct ends_rank *r)
     tutti_request request;
 
     step_init(r, &s);
-    begin(r, r->stream);
-    request = submit(r, &s, 0, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    end(r, &s);
+    capture_one(r, &s);
     if (r->rank == 1) {
         gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
         CHECK(tutti_allreduce_async(r->t, "tensor 0", s.input[0], s.output[0], 1,
@@ -506,32 +480,23 @@ static void *pass_time(void *rank)
 static void run_left(struct ends_rank *r)
 {
     static struct step s[ENDS_RANKS_MAX];
-    tutti_request request;
 
     step_init(r, &s[r->rank]);
-    begin(r, r->stream);
-    request = submit(r, &s[r->rank], 0, r->stream);
-    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
-    end(r, &s[r->rank]);
+    capture_one(r, &s[r->rank]);
     CHECK(pthread_create(&r->beside, NULL, pass_time, r) == 0);
     r->has_beside = true;
 }
 
+#define FAILED TUTTI_ERR_CONTEXT_FAILED
+
 const struct ends_case cases_graphs[] = {
-    { .name = "step", .body = run_step, .parameters = "issue=caller" },
-    { .name = "streams", .body = run_streams, .parameters = "issue=caller" },
-    { .name = "many", .body = run_many, .parameters = "issue=caller" },
-    { .name = "outside", .body = run_outside, .parameters = "issue=caller" },
-    { .name = "disagreed", .body = run_disagreed, .parameters = "issue=caller" },
-    { .name = "unwaited",
-            .body = run_unwaited,
-            .parameters = "issue=caller",
-            .finalize = TUTTI_ERR_CONTEXT_FAILED },
-    { .name = "death",
-            .body = run_death,
-            .parameters = "issue=caller",
-            .finalize = TUTTI_ERR_CONTEXT_FAILED,
-            .is_lost = true },
-    { .name = "left", .body = run_left, .parameters = "issue=caller", .is_lost = true },
+    { "step", run_step, "issue=caller", TUTTI_OK, false },
+    { "streams", run_streams, "issue=caller", TUTTI_OK, false },
+    { "many", run_many, "issue=caller", TUTTI_OK, false },
+    { "outside", run_outside, "issue=caller", TUTTI_OK, false },
+    { "disagreed", run_disagreed, "issue=caller", TUTTI_OK, false },
+    { "unwaited", run_unwaited, "issue=caller", FAILED, false },
+    { "death", run_death, "issue=caller", FAILED, true },
+    { "left", run_left, "issue=caller", TUTTI_OK, true },
     { .name = NULL },
 };

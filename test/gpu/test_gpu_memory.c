@@ -52,36 +52,29 @@ static void assert_zeroed(const void *memory, size_t bytes)
 
 UNIT_TEST(test_pieces_follow_each_other_and_merge)
 {
+    static const size_t sizes[] = { 1, 512, 256 };
+    static const size_t offsets[] = { 0, 256, 768 };
     struct pieces pieces;
-    size_t a = 9;
-    size_t b = 9;
-    size_t c = 9;
+    size_t at = 9;
 
     assert_true(pieces_init(&pieces, 1024));
-    assert_true(pieces_take(&pieces, 1, &a));
-    assert_true(pieces_take(&pieces, 512, &b));
-    assert_true(pieces_take(&pieces, 256, &c));
-    assert_int_equal(a, 0);
-    assert_int_equal(b, 256);
-    assert_int_equal(c, 768);
-    assert_false(pieces_take(&pieces, 1, &a));
-    assert_false(pieces_take(&pieces, SIZE_MAX, &a));
-    assert_int_equal(pieces_at(&pieces, 767)->offset, 256);
-    assert_int_equal(pieces_at(&pieces, 768)->offset, 768);
+    for (int i = 0; i < 3; i++) {
+        assert_true(pieces_take(&pieces, sizes[i], &at));
+        assert_int_equal(at, offsets[i]);
+        assert_int_equal(pieces_at(&pieces, at + sizes[i] - 1)->offset, at);
+    }
+    assert_false(pieces_take(&pieces, 1, &at));
     pieces_at(&pieces, 0)->state = PIECE_LEAVING;
     pieces_at(&pieces, 256)->state = PIECE_LEAVING;
-    assert_false(pieces_take(&pieces, 1, &a));
-    pieces_turn(&pieces, PIECE_LEAVING, PIECE_FREE);
-    assert_int_equal(pieces.count, 2);
-    assert_true(pieces_take(&pieces, 768, &a)); /* both together */
-    assert_int_equal(a, 0);
-    pieces_at(&pieces, 0)->state = PIECE_PARTED;
     pieces_at(&pieces, 768)->state = PIECE_PARTED;
+    assert_false(pieces_take(&pieces, 1, &at));
     pieces_turn(&pieces, PIECE_LEAVING, PIECE_FREE);
     assert_int_equal(pieces.count, 2);
+    assert_false(pieces_take(&pieces, SIZE_MAX, &at));
     pieces_turn(&pieces, PIECE_PARTED, PIECE_FREE);
     assert_int_equal(pieces.count, 1);
-    assert_true(pieces_take(&pieces, 1024, &a));
+    assert_true(pieces_take(&pieces, 1024, &at));
+    assert_int_equal(at, 0);
     pieces_fini(&pieces);
 }
 
@@ -104,48 +97,23 @@ GPU_TEST(test_memory_is_zeroed_aligned_and_side_by_side)
     }
 }
 
-GPU_TEST(test_what_is_given_back_is_given_out_zeroed_again)
-{
-    void *first = take(f->gpu, 4 * KIB);
-    void *second = take(f->gpu, 4 * KIB);
-    void *again = NULL;
-
-    assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
-    gpu_memory_give_back(f->gpu, first);
-    gpu_memory_give_back(f->gpu, NULL);
-    gpusim_settle();
-    again = take(f->gpu, 4 * KIB);
-    assert_ptr_equal(again, first);
-    assert_zeroed(again, 4 * KIB);
-    gpu_memory_give_back(f->gpu, second);
-}
-
 GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
 {
     for (int i = 0; i < GPU_ZERO; i++) {
         void *first = take(f->gpu, 4 * KIB);
         void *again;
-        void *later;
 
+        assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
         gpusim_hold(f->gpu->streams[i]);
         gpu_memory_give_back(f->gpu, first);
         again = take(f->gpu, 4 * KIB); /* and nobody waits */
         assert_ptr_not_equal(again, first);
-        gpu_memory_give_back(f->gpu, again);
         gpusim_release(f->gpu->streams[i]);
         gpusim_settle();
-        (void)take(f->gpu, 4 * KIB); /* `first` or another free one */
-        gpusim_settle();
-        later = take(f->gpu, 4 * KIB);
-        assert_true(later == first || later == again || has(f->gpu, first, 4 * KIB));
+        again = take(f->gpu, 4 * KIB);
+        assert_ptr_equal(again, first);
+        assert_zeroed(again, 4 * KIB);
     }
-}
-
-static const struct gpu_stretch *stretch_of(const struct fixture *f, const void *memory)
-{
-    const struct stretch *found = memory_find_locked(f->gpu->memory, address(memory));
-
-    return found != NULL ? &found->facts : NULL;
 }
 
 GPU_TEST(test_what_a_size_is_rounded_up_by_is_padding)
@@ -161,20 +129,6 @@ GPU_TEST(test_what_a_size_is_rounded_up_by_is_padding)
     assert_false(gpu_memory_is_padding(f->gpu, end, 24));
 }
 
-GPU_TEST(test_large_pieces_get_memory_of_their_own)
-{
-    void *large = take(f->gpu, 20 * MIB + 1);
-
-    assert_true(has(f->gpu, large, 20 * MIB + 1));
-    assert_false(has(f->gpu, large, 20 * MIB + 257));
-    assert_true(has(f->gpu, (char *)large + 4096, 20 * MIB - 4095));
-    assert_int_equal(stretch_of(f, large)->base, address(large));
-    assert_int_equal(stretch_of(f, large)->bytes, 22 * MIB);
-    assert_false(stretch_of(f, large)->of_nccl);
-    assert_null(stretch_of(f, &large));
-    assert_false(has(f->gpu, &large, 1));
-}
-
 GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
 {
     void *memory;
@@ -184,12 +138,15 @@ GPU_TEST(test_out_of_memory_is_told_and_the_rest_can_be_had)
     assert_error_has("rank 5, GPU 1");
     assert_error_has("cannot allocate device memory");
     assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
-    memory =
-            take(f->gpu, 1 * MIB); /* a small stretch, where a usual one does not fit */
+    memory = take(f->gpu, 1 * MIB); /* where a usual stretch does not fit */
+    assert_true(has(f->gpu, memory, 1 * MIB));
     assert_null(gpu_memory_alloc(f->gpu, SIZE_MAX));
     assert_null(gpu_memory_alloc(f->gpu, SIZE_MAX - 300));
     gpusim_fail_nothing();
-    gpu_memory_give_back(f->gpu, memory);
+    memory = take(f->gpu, 20 * MIB + 1);
+    assert_true(has(f->gpu, memory, 20 * MIB + 1));
+    assert_false(has(f->gpu, memory, 20 * MIB + 257));
+    assert_true(has(f->gpu, (char *)memory + 4096, 20 * MIB - 4095));
 }
 
 /* ------------------------------------------------------------------------ looking */
@@ -215,14 +172,6 @@ static void assert_look_refused(
     ASSERT_OK(gpu_alive(gpu));
 }
 
-static void *driver_memory(size_t bytes)
-{
-    uint64_t pointer = 0;
-
-    assert_int_equal(cuMemAlloc_v2(&pointer, bytes), 0);
-    return (void *)(uintptr_t)pointer;
-}
-
 GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 {
     static char fixed[64];
@@ -246,13 +195,16 @@ GPU_TEST(test_host_memory_of_any_kind_is_the_hosts)
 
 GPU_TEST(test_device_memory_is_found_within_its_bounds)
 {
-    char *memory = driver_memory(10 * KIB);
+    uint64_t pointer = 0;
+    char *memory;
 
+    assert_int_equal(cuMemAlloc_v2(&pointer, 10 * KIB), 0);
+    memory = (char *)(uintptr_t)pointer;
     assert_int_equal(where(f->gpu, memory, 10 * KIB), OP_DEVICE);
     assert_int_equal(where(f->gpu, memory + 10 * KIB - 1, 1), OP_DEVICE);
     assert_look_refused(f->gpu, memory + 8, 10 * KIB, "ends before");
     assert_look_refused(f->gpu, memory, SIZE_MAX, "ends before");
-    assert_int_equal(cuMemFree_v2(address(memory)), 0);
+    assert_int_equal(cuMemFree_v2(pointer), 0);
     /* It is not remembered: what is freed is not device memory any more. */
     assert_int_equal(where(f->gpu, memory, 16), OP_HOST);
 }
@@ -271,26 +223,6 @@ GPU_TEST(test_own_memory_is_found_without_the_driver)
     gpusim_settle();
     assert_look_refused(f->gpu, first, 1000, "tutti_free()");
     assert_int_equal(gpusim_calls("cuPointerGetAttributes"), calls);
-}
-
-GPU_TEST(test_memory_of_others_is_refused)
-{
-    void *context = NULL;
-    void *memory;
-
-    (void)caller_enter(2);
-    memory = driver_memory(256);
-    assert_look_refused(
-            f->gpu, memory, 256, "memory of GPU 2, but this rank's is GPU 1");
-    assert_error_has("cudaSetDevice(1)");
-    assert_int_equal(cuMemFree_v2(address(memory)), 0);
-    caller_leave(2);
-    assert_int_equal(cuCtxCreate_v2(&context, 0, 1), 0);
-    memory = driver_memory(256);
-    assert_look_refused(f->gpu, memory, 256, "memory of a context of its own");
-    assert_int_equal(cuMemFree_v2(address(memory)), 0);
-    assert_int_equal(cuCtxDestroy_v2(context), 0);
-    assert_int_equal(cuCtxSetCurrent(f->context), 0);
 }
 
 /* ------------------------------------------------------------------------- slabs */
@@ -318,20 +250,12 @@ GPU_TEST(test_a_larger_slab_is_made_when_none_is_large_enough)
 GPU_TEST(test_pinned_memory_is_kept_for_the_next)
 {
     void *first = gpu_host_alloc(f->gpu, 100 * KIB);
-    void *second = gpu_host_alloc(f->gpu, 100 * KIB);
-    void *again;
-    long calls;
+    const long calls = gpusim_calls("cuMemHostAlloc");
 
-    assert_non_null(first);
     assert_int_equal(address(first) % 64, 0);
-    assert_ptr_not_equal(first, second);
     gpu_host_give_back(f->gpu, first);
-    calls = gpusim_calls("cuMemHostAlloc");
-    again = gpu_host_alloc(f->gpu, 128 * KIB);
-    assert_ptr_equal(again, first);
+    assert_ptr_equal(gpu_host_alloc(f->gpu, 128 * KIB), first);
     assert_int_equal(gpusim_calls("cuMemHostAlloc"), calls);
+    assert_ptr_not_equal(gpu_host_alloc(f->gpu, 128 * KIB), first);
     assert_null(gpu_host_alloc(f->gpu, SIZE_MAX));
-    gpu_host_give_back(f->gpu, second);
-    gpu_host_give_back(f->gpu, again);
-    gpu_host_give_back(f->gpu, NULL);
 }

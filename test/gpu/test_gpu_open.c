@@ -20,44 +20,25 @@ static int chosen(struct rig *rig, const char *wanted)
     return ordinal;
 }
 
-/* With a parameter, which stays. */
-static void assert_refused(
-        struct rig *rig, const char *name, const char *value, const char *says)
-{
-    struct gpu *gpu = NULL;
-
-    rig_set(rig, name, value);
-    assert_int_equal(
-            gpu_open(&rig->config, &rig->log, &rig->seat, &gpu), TUTTI_ERR_CONFIG);
-    assert_null(gpu);
-    assert_error_has(says);
-}
-
+/* Streams do not block, and are urgent. */
 GPU_TEST(test_an_open_gpu_has_all_it_needs)
 {
-    struct gpu *gpu = f->gpu;
     int least = 0;
     int greatest = 0;
 
-    assert_int_equal(gpu->ordinal, 1); /* local rank 1 */
-    assert_string_equal(gpu->pci, gpusim_device_pci(1));
-    assert_true(gpu->sm_count > 0);
-    assert_true(gpu->l2_bytes > 0);
-    assert_true(gpu->slab_bytes >= (size_t)4 << 20);
-    assert_null(gpu->nccl);
-    assert_has(gpu->nccl_absence, "no-such-nccl.so");
+    assert_string_equal(f->gpu->pci, gpusim_device_pci(1)); /* local rank 1 */
+    assert_true(f->gpu->slab_bytes >= (size_t)4 << 20);
+    assert_has(f->gpu->nccl_absence, "no-such-nccl.so");
     assert_has(f->rig.lines, gpusim_device_pci(1));
-    assert_true(gpu->has_kernels);
-    assert_non_null(gpu->kernels[0]);
-    /* Streams do not block, and are urgent. */
+    assert_true(f->gpu->has_kernels);
     assert_int_equal(cuCtxGetStreamPriorityRange(&least, &greatest), 0);
     for (int i = 0; i < GPU_STREAMS; i++) {
         unsigned flags = 0;
         int priority = 1;
 
-        assert_int_equal(cuStreamGetFlags(gpu->streams[i], &flags), 0);
+        assert_int_equal(cuStreamGetFlags(f->gpu->streams[i], &flags), 0);
         assert_int_equal(flags, CU_STREAM_NONBLOCKING);
-        assert_int_equal(cuStreamGetPriority(gpu->streams[i], &priority), 0);
+        assert_int_equal(cuStreamGetPriority(f->gpu->streams[i], &priority), 0);
         assert_int_equal(priority, greatest);
     }
 }
@@ -86,31 +67,42 @@ UNIT_TEST(test_devices_are_chosen_as_the_parameter_says)
 UNIT_TEST(test_what_is_not_there_is_refused_by_name)
 {
     static const struct {
-        const char *wanted;
+        const char *name, *value; /* of the parameter, which stays */
+        int local_rank;
         const char *says;
     } rows[] = {
-        { "4", "no device \"4\" for rank 5: the driver has 4 devices" },
-        { "-1", "no device \"-1\"" },
-        { "99999999999999999999", "no device" },
-        { "0x1", "no device \"0x1\"" },
-        { "", "no device \"\"" },
-        { "0,", "no device \"\"" },
-        { "GPU-", "no device" },
-        { "GPU-30313233-3435-3637-3839-3a3b3c3d3e30", "no device" },
-        { "0000:37:0", "no device" },
-        { "0,1", "rank 5 is number 2 on its node" },
+        { "gpu", "4", 1, "no device \"4\" for rank 5: the driver has 4 devices" },
+        { "gpu", "-1", 1, "no device \"-1\"" },
+        { "gpu", "99999999999999999999", 1, "no device" },
+        { "gpu", "0x1", 1, "no device \"0x1\"" },
+        { "gpu", "", 1, "no device \"\"" },
+        { "gpu", "0,", 1, "no device \"\"" },
+        { "gpu", "GPU-", 1, "no device" },
+        { "gpu", "GPU-30313233-3435-3637-3839-3a3b3c3d3e30", 1, "no device" },
+        { "gpu", "0000:37:0", 1, "no device" },
+        { "gpu", "0,1", 2, "rank 5 is number 2 on its node" },
+        { "gpu_kernels", "/no/such/file", 0, "gpu_kernels: /no/such/file" },
+        { "gpu_kernels", "/proc/self", 0, "no file with kernels" },
+        { "cuda_library", "no-such-driver.so", 0,
+                "gpu=0,1, but rank 5 has none: there is no CUDA driver: "
+                "no-such-driver.so" },
+        { "gpu_nccl_min_ctas", "8", 0,
+                "gpu_nccl_min_ctas=8 is more than gpu_nccl_max_ctas=4" },
     };
     const struct gpusim_live before = gpusim_live();
+    struct gpu *gpu = NULL;
     struct rig rig;
 
     rig_init(&rig);
+    rig_set(&rig, "gpu_nccl_max_ctas", "4");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rig.seat.local_rank = i == sizeof rows / sizeof *rows - 1 ? 2 : 1;
-        assert_refused(&rig, "gpu", rows[i].wanted, rows[i].says);
+        rig_set(&rig, rows[i].name, rows[i].value);
+        rig.seat.local_rank = rows[i].local_rank;
+        assert_int_equal(
+                gpu_open(&rig.config, &rig.log, &rig.seat, &gpu), TUTTI_ERR_CONFIG);
+        assert_null(gpu);
+        assert_error_has(rows[i].says);
     }
-    rig_set(&rig, "gpu", "0");
-    assert_refused(&rig, "cuda_library", "no-such-driver.so",
-            "gpu=0, but rank 5 has none: there is no CUDA driver: no-such-driver.so");
     assert_nothing_leaked(&before);
     rig_fini(&rig);
 }
@@ -128,24 +120,7 @@ UNIT_TEST(test_auto_takes_the_device_of_the_calling_thread)
     rig_fini(&rig);
 }
 
-UNIT_TEST(test_without_a_gpu_there_is_a_reason_and_no_error)
-{
-    struct rig rig;
-    struct gpu *gpu = (struct gpu *)&rig;
-
-    rig_init(&rig);
-    rig_set(&rig, "cuda_library", "no-such-driver.so");
-    ASSERT_OK(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu));
-    assert_null(gpu);
-    assert_error_has("no-such-driver.so");
-    rig_set(&rig, "gpu", "off");
-    ASSERT_OK(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu));
-    assert_null(gpu);
-    assert_error_has("gpu=off");
-    gpu_close(NULL);
-    rig_fini(&rig);
-}
-
+/* Also without kernels, which is said. */
 UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with_and_leaves_the_callers_context)
 {
     struct rig rig;
@@ -156,7 +131,10 @@ UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with_and_leaves_the_callers_con
     rig_init(&rig);
     mine = caller_enter(0);
     rig_set(&rig, "gpu", "2");
+    gpusim_fail("cuModuleLoadData", 1, CU_ERROR_NO_BINARY_FOR_GPU);
     gpu = rig_open(&rig);
+    assert_false(gpu->has_kernels);
+    assert_has(rig.lines, "has no kernels of tutti: no kernel image is available");
     rig_fini(&rig);
     memset(&rig.config, 0xff, sizeof rig.config);
     assert_string_equal(gpu->config->cuda_library, GPUSIM_CUDA);
@@ -174,8 +152,8 @@ UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with_and_leaves_the_callers_con
     caller_leave(0);
 }
 
-/* cudaDeviceReset() by the application, and perhaps a new context at the same handle. */
-static void try_reset(bool begins_again)
+/* cudaDeviceReset() by the application, and a new context at the same handle. */
+UNIT_TEST(test_a_reset_is_noticed)
 {
     struct rig rig;
     struct gpu *gpu;
@@ -187,48 +165,16 @@ static void try_reset(bool begins_again)
     gpu = rig_open(&rig);
     ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_COMM], &event));
     gpusim_reset(gpu->ordinal);
-    if (begins_again) {
-        assert_int_equal(cuDevicePrimaryCtxRetain(&context, gpu->ordinal), 0);
-    }
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, gpu->ordinal), 0);
     assert_int_equal(gpu_passed(gpu, event), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");
     assert_error_has("cudaDeviceReset()");
-    assert_int_equal(gpu_enter(gpu), TUTTI_ERR_SYSTEM);
-    assert_error_has("cudaDeviceReset()");
-    assert_null(gpu_memory_alloc(gpu, 100));
     assert_int_equal(gpusim_calls("cuEventQuery"), queries); /* it might crash */
     gpu_event_release(gpu, event);
     gpu_close(gpu);
-    if (begins_again) {
-        assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
-    }
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
     assert_int_equal(
             cuDevicePrimaryCtxRelease_v2(1), 0); /* the one that gpu_close() left */
     assert_int_equal(gpusim_take_reports(NULL, 0), 0);
-    rig_fini(&rig);
-}
-
-UNIT_TEST(test_a_reset_is_noticed)
-{
-    try_reset(false);
-    try_reset(true);
-}
-
-UNIT_TEST(test_kernels_that_cannot_be_had_are_said_once)
-{
-    struct rig rig;
-    struct gpu *gpu = NULL;
-
-    rig_init(&rig);
-    gpusim_fail("cuModuleLoadData", 1, CU_ERROR_NO_BINARY_FOR_GPU);
-    gpu = rig_open(&rig);
-    assert_false(gpu->has_kernels);
-    assert_has(rig.lines, "has no kernels of tutti: no kernel image is available");
-    gpu_close(gpu);
-    assert_refused(&rig, "gpu_kernels", "/no/such/file", "gpu_kernels: /no/such/file");
-    assert_refused(&rig, "gpu_kernels", "/proc/self", "no file with kernels");
-    rig_set(&rig, "gpu_nccl_max_ctas", "4");
-    assert_refused(&rig, "gpu_nccl_min_ctas", "8",
-            "gpu_nccl_min_ctas=8 is more than gpu_nccl_max_ctas=4");
     rig_fini(&rig);
 }

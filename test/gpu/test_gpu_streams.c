@@ -3,11 +3,10 @@
  * it says so, streams are late at random, and the simulator accuses whoever reads or writes
  * with nothing that orders it.
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "ops/gpu/nccl.h"
 #include "test/gpu/ends.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
 
@@ -67,11 +66,8 @@ static void trainer_end(struct ends_rank *r, struct trainer *trainer)
                     ends_total(r) * gradient_of(0, step, l), COUNT);
         }
         CHECK(cuStreamDestroy_v2(trainer->streams[l]) == CUDA_SUCCESS);
-        ends_free(r, trainer->gradients[l]);
-        ends_free(r, trainer->sums[l]);
     }
     CHECK(cuEventDestroy_v2(trainer->event) == CUDA_SUCCESS);
-    ends_unpin(r, trainer->seen);
 }
 
 /* As one group. */
@@ -112,63 +108,6 @@ static void even_step(struct ends_rank *r, struct trainer *trainer, int step)
     update(r, trainer, step);
 }
 
-/* ------------------------------------------------------------------ ends on the host */
-
-/** What a callback has found; it runs in the engine's thread. */
-struct called {
-    struct ends_rank *r;
-    const float *memory;
-    float host[COUNT];
-    bool was_read;
-    _Atomic int status; /* TUTTI_AGAIN: not called yet */
-};
-
-static void on_done(void *user, tutti_status status, const char *message)
-{
-    struct called *called = user;
-
-    (void)message;
-    called->was_read = gpusim_read(
-            called->host, (uint64_t)(uintptr_t)called->memory, sizeof called->host);
-    atomic_store(&called->status, (int)status);
-}
-
-static bool was_called(void *what)
-{
-    const struct called *called = what;
-
-    return atomic_load(&called->status) != TUTTI_AGAIN;
-}
-
-/* After tutti_wait(), or in the callback, the host may use it, and other streams may. */
-static void run_host(struct ends_rank *r)
-{
-    struct called called = { .r = r };
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    tutti_request request;
-
-    called.memory = memory;
-    options.callback = on_done;
-    options.user = &called;
-    for (int step = 0; step < STEPS; step++) {
-        atomic_store(&called.status, TUTTI_AGAIN);
-        ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
-        if (step % 2 == 0) {
-            request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
-            CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
-            on_done(&called, TUTTI_OK, NULL);
-        } else {
-            CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
-                          TUTTI_SUM, &options, NULL) == TUTTI_OK);
-            ends_await(was_called, &called);
-        }
-        CHECK(atomic_load(&called.status) == TUTTI_OK && called.was_read);
-        ends_expect(r, called.host, ends_total(r) * gradient_of(0, step, 0), COUNT);
-    }
-    ends_free(r, memory);
-}
-
 /* ------------------------------------------------------------------ how far ahead */
 
 /* So many passes of the engine, in which a sum does not end. */
@@ -190,7 +129,6 @@ static void run_full(struct ends_rank *r)
         AHEAD = 128
     };
     tutti_request requests[SUMS];
-    tutti_options options = ends_on(r->stream);
     float *memory = ends_alloc(r, SUMS);
     float host[SUMS];
     long before;
@@ -205,8 +143,7 @@ static void run_full(struct ends_rank *r)
         char name[16];
 
         (void)snprintf(name, sizeof name, "sum%d", i);
-        CHECK(tutti_allreduce_async(r->t, name, memory + i, memory + i, 1,
-                      TUTTI_FLOAT32, TUTTI_SUM, &options, &requests[i]) == TUTTI_OK);
+        requests[i] = ends_sum(r, name, memory + i, memory + i, 1, r->stream);
     }
     while (gpusim_calls("ncclAllReduce") - before < AHEAD * r->size) {
         CHECK(tutti_test(r->t, &requests[SUMS - 1]) == TUTTI_AGAIN);
@@ -219,25 +156,9 @@ static void run_full(struct ends_rank *r)
     CHECK(tutti_wait_all(r->t, SUMS, requests, TUTTI_FOREVER, NULL) == TUTTI_OK);
     CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
     ends_expect(r, host, ends_total(r), SUMS);
-    ends_free(r, memory);
 }
 
 /* -------------------------------------------------------------- sets and many tensors */
-
-static void sum_of_set(struct ends_rank *r, const char *name, tutti_process_set set)
-{
-    tutti_options options = ends_on(r->stream);
-    float *memory = ends_alloc(r, COUNT);
-    float host[COUNT];
-
-    ends_fill(r, memory, (float)(r->rank + 1), COUNT, r->stream);
-    options.process_set = set;
-    CHECK(tutti_allreduce(r->t, name, memory, memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
-                  &options) == TUTTI_OK);
-    CHECK(gpusim_read(host, (uint64_t)(uintptr_t)memory, sizeof host));
-    ends_expect(r, host, set == TUTTI_WORLD ? ends_total(r) : 4, COUNT);
-    ends_free(r, memory);
-}
 
 /*
  * The world, then all but rank 1, twice, with communicators of their own that are split from
@@ -250,13 +171,13 @@ static void run_sets(struct ends_rank *r)
     const bool registers = strcmp(r->job->what->name, "registered_sets") == 0;
     tutti_process_set set;
 
-    sum_of_set(r, "world", TUTTI_WORLD);
+    CHECK(ends_sum_in(r, "world", TUTTI_WORLD, ends_total(r)) == TUTTI_OK);
     for (int i = 0; i < 2; i++) {
         CHECK(tutti_process_set_create(r->t, others, 2, &set) == TUTTI_OK);
         for (int times = 0; times < 2 && r->rank != 1; times++) {
-            sum_of_set(r, "members", set);
+            CHECK(ends_sum_in(r, "members", set, 4) == TUTTI_OK);
         }
-        sum_of_set(r, "world", TUTTI_WORLD);
+        CHECK(ends_sum_in(r, "world", TUTTI_WORLD, ends_total(r)) == TUTTI_OK);
         CHECK(tutti_process_set_destroy(r->t, set) == TUTTI_OK);
     }
     ends_meet(r);
@@ -285,7 +206,7 @@ static void run_meeting(struct ends_rank *r)
 
     CHECK(tutti_process_set_create(r->t, others, 2, &options.process_set) == TUTTI_OK);
     if (r->rank != 1) {
-        sum_of_set(r, "members", options.process_set);
+        CHECK(ends_sum_in(r, "members", options.process_set, 4) == TUTTI_OK);
         gpusim_hold(r->stream);
         CHECK(tutti_allreduce_async(r->t, "held", memory, memory, COUNT, TUTTI_FLOAT32,
                       TUTTI_SUM, &options, &request) == TUTTI_OK);
@@ -307,79 +228,40 @@ static void run_meeting(struct ends_rank *r)
     CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
     CHECK(gpusim_read(host, (uint64_t)(uintptr_t)(memory + COUNT), sizeof host));
     ends_expect(r, host, ends_total(r), COUNT);
-    ends_free(r, memory);
 }
 
 enum {
-    MANY = 1100, /* tensors: more than fit into the parameters of a kernel */
-    APART = 3, /* elements; two are reduced, and the third is nobody's */
     HELD = 8 /* batches at once on streams: more than there are slabs */
 };
-
-/* Sums of many tensors but one, as one batch; `waits` waits for it. */
-static void sum_many(struct ends_rank *r, float *block, int left_out, void *waits)
-{
-    static tutti_request requests[ENDS_RANKS_MAX][MANY];
-
-    ends_fill(r, block, (float)(r->rank + 1), MANY * APART, r->stream);
-    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    for (int i = 0; i < MANY; i++) {
-        float *tensor = block + (ptrdiff_t)(i * APART);
-        char name[16];
-
-        (void)snprintf(name, sizeof name, "%d", i);
-        requests[r->rank][i] = i == left_out
-                ? TUTTI_REQUEST_NULL
-                : ends_sum(r, name, tensor, tensor, 2, r->stream);
-    }
-    CHECK(tutti_group_end(r->t) == TUTTI_OK);
-    CHECK(tutti_wait_stream_all(r->t, MANY, requests[r->rank], waits, ENDS_PATIENCE,
-                  NULL) == TUTTI_OK);
-}
-
-static void expect_many(struct ends_rank *r, const float *seen, int left_out)
-{
-    for (int i = 0; i < MANY; i++) {
-        const float *tensor = seen + (ptrdiff_t)(i * APART);
-        const float own = (float)(r->rank + 1);
-
-        ends_expect(r, tensor, i == left_out ? own : ends_total(r), 2);
-        ends_expect(r, tensor + 2, own, 1);
-    }
-}
 
 /* Two launches each way; then more batches than there are slabs, which must wait for each other's. */
 static void run_many_tensors(struct ends_rank *r)
 {
     float *blocks[HELD];
-    float *seen = ends_pinned(r, MANY * APART);
-    tutti_stats stats = { .size = sizeof stats };
+    float *seen = ends_pinned(r, ENDS_MANY_FLOATS);
     void *other = NULL;
 
     CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
     for (int i = 0; i < HELD; i++) {
-        blocks[i] = ends_alloc(r, MANY * APART);
+        blocks[i] = ends_alloc(r, ENDS_MANY_FLOATS);
     }
-    sum_many(r, blocks[0], -1, r->stream);
-    ends_take(r, seen, blocks[0], MANY * APART, r->stream);
+    ends_sum_many(r, blocks[0], -1, r->stream);
+    ends_take(r, seen, blocks[0], ENDS_MANY_FLOATS, r->stream);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    expect_many(r, seen, -1);
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    CHECK(stats.device_batches == 1 && stats.device_launches == 2 * 2);
+    ends_expect_many(r, seen, -1);
+    CHECK(ends_stats(r).device_batches == 1 && ends_stats(r).device_launches == 2 * 2);
     gpusim_hold(r->stream);
     for (int i = 0; i < HELD; i++) {
-        sum_many(r, blocks[i], i, other);
+        ends_sum_many(r, blocks[i], i, other);
     }
     gpusim_release(r->stream);
     CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
     for (int i = 0; i < HELD; i++) {
-        ends_take(r, seen, blocks[i], MANY * APART, other);
+        ends_take(r, seen, blocks[i], ENDS_MANY_FLOATS, other);
         CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
-        expect_many(r, seen, i);
-        ends_free(r, blocks[i]);
+        ends_expect_many(r, seen, i);
     }
     CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
-    ends_unpin(r, seen);
 }
 
 /* --------------------------------------------------------------------- what it costs */
@@ -393,14 +275,6 @@ static const char *const never[] = { "cuEventSynchronize", "cuStreamSynchronize"
 enum {
     NEVER = sizeof never / sizeof *never
 };
-
-static tutti_stats stats_of(struct ends_rank *r)
-{
-    tutti_stats stats = { .size = sizeof stats };
-
-    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
-    return stats;
-}
 
 /*
  * More steps in flight than will be measured, so that there are as many events and slabs as
@@ -440,7 +314,7 @@ static void run_even_cost(struct ends_rank *r)
     trainer_init(r, &trainer);
     warm_up(r, &trainer);
     ends_meet(r);
-    before = stats_of(r);
+    before = ends_stats(r);
     live = gpusim_live();
     launches = gpusim_calls("cuLaunchKernel");
     for (int i = 0; i < NEVER; i++) {
@@ -451,7 +325,7 @@ static void run_even_cost(struct ends_rank *r)
         even_step(r, &trainer, step);
     }
     ends_meet(r);
-    after = stats_of(r);
+    after = ends_stats(r);
     for (int i = 0; i < NEVER; i++) {
         if (gpusim_calls(never[i]) != calls[i]) {
             (void)fprintf(stderr, "%s was called %ld times\n", never[i],
@@ -478,10 +352,10 @@ static void run_even_cost(struct ends_rank *r)
 /* A sum that is seen on the host; true if it was packed. */
 static bool sum_at(struct ends_rank *r, const char *name, float *tensor, float *pinned)
 {
-    const uint64_t packed = stats_of(r).device_packed;
+    const uint64_t packed = ends_stats(r).device_packed;
 
     ends_whole_sum_of(r, name, tensor, pinned, LARGE);
-    return stats_of(r).device_packed != packed;
+    return ends_stats(r).device_packed != packed;
 }
 
 /* An alltoall and a scaled reduce, of which ranks give registered memory, or not. */
@@ -547,14 +421,75 @@ static void run_arena(struct ends_rank *r)
     run_apart(r, r->rank == 1 ? own : first, second, pinned);
     run_apart(r, first, r->rank == 1 ? own : second, pinned);
     CHECK(tutti_free(r->t, first) == TUTTI_OK && tutti_free(r->t, second) == TUTTI_OK);
-    ends_free(r, own);
-    ends_unpin(r, pinned);
+}
+
+/* ------------------------------------------------- a communicator of the program's own */
+
+/*
+ * On the same device as tutti's. The simulated device runs one collective at a time, so an order that
+ * differs between ranks is one that hangs.
+ */
+GPUSIM_API nccl_result ncclGetUniqueId(struct nccl_id *id);
+GPUSIM_API nccl_result ncclCommInitRank(
+        nccl_comm *comm, int ranks, struct nccl_id id, int rank);
+GPUSIM_API nccl_result ncclAllReduce(const void *input, void *output, size_t count,
+        nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream);
+GPUSIM_API nccl_result ncclCommDestroy(nccl_comm comm);
+
+/* Long enough for an engine to issue what nobody has asked for; ranks take turns. */
+static void dawdle(const struct ends_rank *r, int step)
+{
+    for (int i = 0; i < 5 && (r->rank + step) % r->size == 0; i++) {
+        ends_nap();
+    }
+}
+
+static void call_nccl(struct ends_rank *r, nccl_comm comm, float *mine)
+{
+    ends_fill(r, mine, (float)(r->rank + 1), COUNT, r->stream);
+    CHECK(ncclAllReduce(mine, mine, COUNT, NCCL_FLOAT32, NCCL_SUM, comm, r->stream) ==
+            NCCL_SUCCESS);
+}
+
+/* The program's call is between its submission and its wait: on each rank it comes first. */
+static void run_between(struct ends_rank *r)
+{
+    static struct nccl_id id;
+    float *mine = ends_alloc(r, COUNT);
+    float *tensor = ends_alloc(r, COUNT);
+    float *all_seen = ends_pinned(r, (int64_t)2 * STEPS * COUNT);
+    nccl_comm comm = NULL;
+
+    CHECK(r->rank != 0 || ncclGetUniqueId(&id) == NCCL_SUCCESS);
+    ends_meet(r);
+    CHECK(ncclCommInitRank(&comm, r->size, id, r->rank) == NCCL_SUCCESS);
+    for (int step = 0; step < STEPS; step++) {
+        float *seen = all_seen + (ptrdiff_t)(2 * step) * COUNT;
+        tutti_request request;
+
+        ends_fill(r, tensor, (float)(r->rank + 1 + step), COUNT, r->stream);
+        request = ends_sum(r, "x", tensor, tensor, COUNT, r->stream);
+        dawdle(r, step);
+        call_nccl(r, comm, mine);
+        ends_take(r, seen, mine, COUNT, r->stream);
+        dawdle(r, step + 1);
+        CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+        ends_take(r, seen + COUNT, tensor, COUNT, r->stream);
+        call_nccl(r, comm, mine);
+    }
+    CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+    for (int step = 0; step < STEPS; step++) {
+        const float *seen = all_seen + (ptrdiff_t)(2 * step) * COUNT;
+
+        ends_expect(r, seen, ends_total(r), COUNT);
+        ends_expect(r, seen + COUNT, ends_total(r) + (float)(step * r->size), COUNT);
+    }
+    CHECK(ncclCommDestroy(comm) == NCCL_SUCCESS);
 }
 
 /* ------------------------------------------------------------------------------ main */
 
 const struct ends_case cases_streams[] = {
-    { .name = "host", .body = run_host, .parameters = "" },
     { .name = "full", .body = run_full, .parameters = "gpu_fusion_bytes=1" },
     { .name = "even_cost", .body = run_even_cost, .parameters = "" },
     { .name = "sets", .body = run_sets, .parameters = "" },
@@ -562,5 +497,6 @@ const struct ends_case cases_streams[] = {
     { .name = "meeting", .body = run_meeting, .parameters = "gpu_connect=use" },
     { .name = "many_tensors", .body = run_many_tensors, .parameters = "" },
     { .name = "arena", .body = run_arena, .parameters = "gpu_register=true" },
+    { .name = "between", .body = run_between, .parameters = "issue=caller" },
     { .name = NULL },
 };

@@ -99,7 +99,6 @@ static void run_one_off(struct ends_rank *r)
     CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_MISMATCH);
     expect_one_text(r);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
-    ends_free(r, memory);
     CHECK(tutti_finalize(r->t) == TUTTI_OK);
     ends_leave(r);
     CHECK(gpusim_live().device_allocations == 0 && gpusim_live().streams == 0);
