@@ -109,8 +109,10 @@ GPU_TEST(test_what_is_given_back_is_given_out_zeroed_again)
     void *first = take(f->gpu, 4 * KIB);
     void *second = take(f->gpu, 4 * KIB);
     void *again = NULL;
+    char bytes[4 * KIB];
 
-    assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
+    memset(bytes, 0x55, sizeof bytes);
+    assert_true(gpusim_write(address(first), bytes, sizeof bytes));
     gpu_memory_give_back(f->gpu, first);
     gpu_memory_give_back(f->gpu, NULL);
     gpusim_settle();

@@ -37,7 +37,7 @@ struct trainer {
 static void trainer_init(struct ends_rank *r, struct trainer *trainer)
 {
     for (int l = 0; l < LAYERS; l++) {
-        CHECK(cuStreamCreate(&trainer->streams[l], 1) == CUDA_SUCCESS);
+        CHECK(cuStreamCreateWithPriority(&trainer->streams[l], 1, 0) == CUDA_SUCCESS);
         trainer->gradients[l] = ends_alloc(r, COUNT);
         trainer->sums[l] = ends_alloc(r, COUNT);
     }
@@ -356,7 +356,7 @@ static void run_many_tensors(struct ends_rank *r)
     tutti_stats stats = { .size = sizeof stats };
     void *other = NULL;
 
-    CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
+    CHECK(cuStreamCreateWithPriority(&other, 1, 0) == CUDA_SUCCESS);
     for (int i = 0; i < HELD; i++) {
         blocks[i] = ends_alloc(r, MANY * APART);
     }

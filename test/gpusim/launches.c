@@ -141,14 +141,11 @@ static int launch_body(void *argument)
     return CUDA_SUCCESS;
 }
 
-/* The table of a kernel lies in device memory. */
-static void launch_ranges(void *argument, struct gpusim_accesses *accesses)
+static void launch_ranges(const void *argument, struct gpusim_accesses *accesses)
 {
     const struct launch *launch = argument;
 
-    gpusim_memory_lock();
     launch->launch.kernel->ranges(&launch->launch, accesses);
-    gpusim_memory_unlock();
 }
 
 static int launch_submit(const struct function *function, struct stream *stream,
@@ -156,7 +153,6 @@ static int launch_submit(const struct function *function, struct stream *stream,
 {
     const struct gpusim_kernel *kernel = function->kernel;
     struct launch *launch;
-    struct op *op;
 
     if (blocks == 0 || blocks > INT32_MAX || threads == 0 ||
             threads > kernel->max_threads) {
@@ -169,9 +165,12 @@ static int launch_submit(const struct function *function, struct stream *stream,
     launch->launch =
             (struct gpusim_launch){ kernel, blocks, threads, launch->parameter };
     memcpy(launch->parameter, parameter, kernel->parameter_bytes);
-    op = op_new(kernel->name, launch_body, launch, free);
-    op->ranges = launch_ranges;
-    return stream_submit(stream, op);
+    return stream_submit(stream,
+            op_new(&(struct gpusim_op){ .label = kernel->name,
+                    .ranges = launch_ranges,
+                    .body = launch_body,
+                    .dispose = free,
+                    .argument = launch }));
 }
 
 int sim_cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,

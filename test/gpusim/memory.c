@@ -32,7 +32,7 @@ static struct {
     bool protects;
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static bool is_ours(uint64_t address)
+bool memory_is_ours(uint64_t address)
 {
     return address - memory.base < 2 * arena_bytes && memory.base != 0;
 }
@@ -93,7 +93,7 @@ void gpusim_memory_unlock(void)
 
 void *gpusim_at(uint64_t address)
 {
-    return is_ours(address) ? (void *)(memory.alias + (address - memory.base))
+    return memory_is_ours(address) ? (void *)(memory.alias + (address - memory.base))
                             : (void *)(uintptr_t)address;
 }
 
@@ -119,7 +119,7 @@ struct allocation *memory_find(uint64_t address)
     struct allocation **link = &sim.allocations;
     struct allocation *found;
 
-    if (!is_ours(address)) {
+    if (!memory_is_ours(address)) {
         return NULL;
     }
     while (*link != NULL && address - (*link)->start >= (*link)->span_bytes) {
@@ -371,11 +371,4 @@ int sim_gpusim_pointer_device(uint64_t address)
     const struct allocation *found = memory_find_live(address);
 
     return found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
-}
-
-bool sim_gpusim_range_is_live(uint64_t address, size_t bytes)
-{
-    const struct allocation *found = memory_find_live(address);
-
-    return found != NULL && bytes <= found->bytes - (address - found->start);
 }

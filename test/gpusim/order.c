@@ -250,7 +250,7 @@ void access_by_host(const char *label, const struct clock *clock,
 int access_by_op(const struct stream *stream, const struct op *op)
 {
     const struct access access = {
-        .label = op->label,
+        .label = op->what.label,
         .who = stream->name,
         .time = clock_time(&op->clock, stream->actor),
         .actor = stream->actor,
@@ -260,14 +260,14 @@ int access_by_op(const struct stream *stream, const struct op *op)
     for (size_t i = 0; i < op->accesses.count; i++) {
         const struct touched *touched = &op->accesses.list[i];
         struct allocation *allocation =
-                memory_check(op->label, touched->range.start, touched->range.bytes);
+                memory_check(op->what.label, touched->range.start, touched->range.bytes);
 
         if (allocation == NULL) {
             return CUDA_ILLEGAL_ADDRESS;
         }
         if (allocation->kind == MEMORY_DEVICE &&
                 allocation->owner->device != stream->context->device) {
-            gpusim_report("%s on %s touches memory of device %d", op->label,
+            gpusim_report("%s on %s touches memory of device %d", op->what.label,
                     stream->name, allocation->owner->device);
             return CUDA_ILLEGAL_ADDRESS;
         }

@@ -12,22 +12,23 @@
 
 /* ---- operations ---- */
 
-struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
-        void (*dispose)(void *argument))
+struct op *op_new(const struct gpusim_op *what)
 {
     struct op *op = calloc(1, sizeof *op);
 
-    op->label = label;
-    op->body = body;
-    op->argument = argument;
-    op->dispose = dispose;
+    op->what = *what;
     return op;
+}
+
+struct op *op_mark(const char *label)
+{
+    return op_new(&(struct gpusim_op){ .label = label });
 }
 
 void op_free(struct op *op)
 {
-    if (op->dispose != NULL) {
-        op->dispose(op->argument);
+    if (op->what.dispose != NULL) {
+        op->what.dispose(op->what.argument);
     }
     free(op->accesses.list);
     clock_fini(&op->clock);
@@ -123,7 +124,7 @@ static void delay(const struct stream *stream, const struct op *op)
                         (uint64_t)(sim.delay_us + 1)),
     };
 
-    if (op->body != NULL && time.tv_nsec > 0) {
+    if (op->what.body != NULL && time.tv_nsec > 0) {
         (void)nanosleep(&time, NULL);
     }
 }
@@ -135,19 +136,19 @@ static int op_run(struct stream *stream, struct op *op)
 
     pthread_mutex_unlock(&sim.lock);
     delay(stream, op);
-    if (op->ranges != NULL) {
-        op->ranges(op->argument, &op->accesses);
+    if (op->what.ranges != NULL) {
+        op->what.ranges(op->what.argument, &op->accesses);
     }
     pthread_mutex_lock(&sim.lock);
     if (stream_skips(stream)) {
         return CUDA_SUCCESS;
     }
     result = access_by_op(stream, op);
-    if (result != CUDA_SUCCESS || op->body == NULL) {
+    if (result != CUDA_SUCCESS || op->what.body == NULL) {
         return result;
     }
     pthread_mutex_unlock(&sim.lock);
-    result = op->body(op->argument);
+    result = op->what.body(op->what.argument);
     pthread_mutex_lock(&sim.lock);
     return result;
 }
@@ -338,7 +339,7 @@ int place_follow(struct stream *stream, const struct place *place)
         return CUDA_SUCCESS;
     }
     clock_join(&stream->clock, &place->clock);
-    op = op_new("cuStreamWaitEvent", NULL, NULL, NULL);
+    op = op_mark("cuStreamWaitEvent");
     op_depend(op, place->stream, place->sequence);
     return stream_submit(stream, op);
 }
@@ -361,7 +362,6 @@ void place_fini(struct place *place)
 
 /* ---- operations of the NCCL half ---- */
 
-/* The ranges are looked at when it starts. */
 int sim_gpusim_enqueue(void *stream, const struct gpusim_op *asked)
 {
     struct op *op;
@@ -370,17 +370,11 @@ int sim_gpusim_enqueue(void *stream, const struct gpusim_op *asked)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    op = op_new(asked->label, asked->body, asked->argument, NULL);
-    for (size_t i = 0; i < asked->read_count; i++) {
-        gpusim_reads(&op->accesses, asked->reads[i].start, asked->reads[i].bytes);
-    }
-    for (size_t i = 0; i < asked->write_count; i++) {
-        gpusim_writes(&op->accesses, asked->writes[i].start, asked->writes[i].bytes);
-    }
+    op = op_new(asked);
+    op->what.dispose = NULL;
     result = stream_submit(stream, op);
     if (result == CUDA_SUCCESS) { /* it is its own from now on, and has not begun */
-        op->dispose = asked->dispose;
-        op->again = asked->again;
+        op->what.dispose = asked->dispose;
     }
     return result;
 }
@@ -403,11 +397,4 @@ void gpusim_settle(void)
         pthread_cond_wait(&sim.progress, &sim.lock);
     }
     pthread_mutex_unlock(&sim.lock);
-}
-
-int sim_gpusim_stream_device(const void *stream)
-{
-    const struct stream *found = stream_of(stream);
-
-    return found == NULL ? -1 : found->context->device;
 }

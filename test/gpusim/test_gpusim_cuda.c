@@ -99,7 +99,7 @@ static int begin(void **state)
     (void)state;
     open_gpu(0);
     for (int i = 0; i < STREAMS; i++) {
-        assert_int_equal(cuStreamCreate(&bench.stream[i], 1), 0);
+        assert_int_equal(cuStreamCreateWithPriority(&bench.stream[i], 1, 0), 0);
         assert_int_equal(cuEventCreate(&bench.event[i], 2), 0);
     }
     for (int i = 0; i < BUFFERS; i++) {
@@ -295,7 +295,7 @@ TEST(test_the_default_stream_orders_implicitly)
 {
     void *blocking;
 
-    assert_int_equal(cuStreamCreate(&blocking, 0), 0);
+    assert_int_equal(cuStreamCreateWithPriority(&blocking, 0, 0), 0);
     fill(bench.buffer[0], BYTES, blocking);
     fill(bench.buffer[0], BYTES, NULL);
     fill(bench.buffer[0], BYTES, blocking);

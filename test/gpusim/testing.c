@@ -12,16 +12,9 @@
 
 /* ---- options ---- */
 
-const char *gpusim_option_text(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-
-    return value == NULL || *value == '\0' ? otherwise : value;
-}
-
 long gpusim_option(const char *name, long otherwise)
 {
-    const char *text = gpusim_option_text(name, NULL);
+    const char *text = getenv(name);
 
     return text == NULL ? otherwise : strtol(text, NULL, 0);
 }
@@ -101,16 +94,15 @@ static void __attribute__((destructor)) reports_end(void)
 /* ---- faults ---- */
 
 enum {
-    FUNCTIONS_MAX = 256,
-    NAME_BYTES = 64
+    FUNCTIONS_MAX = 256
 };
 
-/* A function of either library. */
+/* A function of either library, or what else a fault names. */
 struct function {
     const char *name; /* owned */
     long calls;
-    long fails_at; /* the call that fails; 0: none */
-    int error;
+    long fails_at; /* the call that fails; 0: every one */
+    int error; /* 0: none fails */
 };
 
 static struct function functions[FUNCTIONS_MAX];
@@ -133,28 +125,28 @@ static void fault_set(const char *name, long nth, int error)
 {
     struct function *function = function_get(name);
 
-    function->fails_at = function->calls + nth;
+    function->fails_at = nth == 0 ? 0 : function->calls + nth;
     function->error = error;
 }
 
 /* GPUSIM_FAIL, read at the first call. */
 static void faults_read(void)
 {
-    const char *text = gpusim_option_text("GPUSIM_FAIL", "");
-    char name[NAME_BYTES];
-    int used, error;
+    const char *text = getenv("GPUSIM_FAIL");
+    char name[64];
+    int error;
     long nth;
 
     is_ready = true;
-    while (*text != '\0') {
-        /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
-        if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d%n", name, &nth, &error, &used) != 3) {
-            (void)fprintf(stderr, "gpusim: not call:nth:error: %s\n", text);
-            _exit(97);
-        }
-        fault_set(name, nth, error);
-        text += used + (text[used] == ',' ? 1 : 0);
+    if (text == NULL) {
+        return;
     }
+    /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
+    if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d", name, &nth, &error) != 3) {
+        (void)fprintf(stderr, "gpusim: not call:nth:error: %s\n", text);
+        _exit(STATUS_FOUND);
+    }
+    fault_set(name, nth, error);
 }
 
 int sim_gpusim_call(const char *name)
@@ -165,7 +157,10 @@ int sim_gpusim_call(const char *name)
         faults_read();
     }
     function = function_get(name);
-    return ++function->calls == function->fails_at ? function->error : CUDA_SUCCESS;
+    function->calls++;
+    return function->fails_at == 0 || function->fails_at == function->calls
+            ? function->error
+            : CUDA_SUCCESS;
 }
 
 long sim_gpusim_calls(const char *name)
@@ -184,7 +179,7 @@ void gpusim_fail_nothing(void)
 {
     pthread_mutex_lock(&sim.lock);
     for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
-        functions[i].fails_at = 0;
+        functions[i].error = 0;
     }
     for (int i = 0; i < sim.device_count; i++) {
         sim.devices[i].limit_bytes = device_bytes;
@@ -233,17 +228,6 @@ bool gpusim_write(uint64_t to, const void *from, size_t bytes)
         return false;
     }
     gpusim_copy_in(to, from, bytes);
-    return true;
-}
-
-bool gpusim_fill(uint64_t to, int byte, size_t bytes)
-{
-    if (!touch_by_host("gpusim_fill", to, bytes, true)) {
-        return false;
-    }
-    gpusim_memory_lock();
-    memset(gpusim_at(to), byte, bytes);
-    gpusim_memory_unlock();
     return true;
 }
 

@@ -10,7 +10,7 @@ extern const int api_version;
 nccl_result ncclGetVersion(int *version)
 {
     *version = api_version;
-    return comm_begin("ncclGetVersion", -1);
+    return comm_begin("ncclGetVersion");
 }
 
 const char *ncclGetErrorString(nccl_result error)

@@ -97,11 +97,10 @@ static void check_devices(nccl_comm comm)
 static nccl_result arrive_step(struct job *job)
 {
     nccl_comm comm = job->child;
-    int value;
 
     if (!job->is_begun) {
         job->is_begun = true;
-        job->is_stuck = fault_at(comm->rank, "init", &value);
+        job->is_stuck = fault_of(comm->rank, "init") != 0;
         if (!job->is_stuck) {
             load_kernels(comm);
             segment_open(&comm->segment, job->word.id, comm->rank, comm->ranks);
@@ -123,7 +122,7 @@ static nccl_result arrive_step(struct job *job)
 
 nccl_result ncclGetUniqueId(struct nccl_id *id)
 {
-    nccl_result result = comm_begin("ncclGetUniqueId", -1);
+    nccl_result result = comm_begin("ncclGetUniqueId");
 
     if (result == NCCL_SUCCESS) {
         segment_id_make((unsigned char *)id->bytes);
@@ -172,7 +171,7 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
         const struct nccl_id *ids, int id_count, int rank,
         const struct nccl_config *config)
 {
-    nccl_result result = comm_begin(function, rank);
+    nccl_result result = comm_begin(function);
     const uint64_t hash = hash_ids(ids, id_count);
     struct job job = { .function = function, .step = arrive_step };
     bool blocks = true;

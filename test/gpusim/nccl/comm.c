@@ -71,11 +71,10 @@ static bool is_known(const struct nccl_comm_object *comm)
     return other != NULL;
 }
 
-nccl_result comm_begin(const char *function, int rank)
+nccl_result comm_begin(const char *function)
 {
-    int result = gpusim_call(function);
+    const int result = gpusim_call(function);
 
-    (void)fault_at(rank, function, &result);
     return result == 0 ? NCCL_SUCCESS
                        : job_group_failed(comm_error(
                                  result, "%s: a fault of the simulator", function));
@@ -105,7 +104,7 @@ static const char *wrong_now(nccl_comm comm, enum comm_need need)
 nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need)
 {
     const bool known = comm != NULL && is_known(comm);
-    nccl_result result = comm_begin(function, known ? comm->rank : -1);
+    nccl_result result = comm_begin(function);
     const char *wrong;
 
     if (result != NCCL_SUCCESS) {

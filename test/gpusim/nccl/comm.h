@@ -92,8 +92,8 @@ enum comm_need {
     COMM_READY /* and it can be given work          */
 };
 
-/* Counts a call by a rank (-1: of no communicator); an error if a fault wants one. */
-nccl_result comm_begin(const char *function, int rank);
+/* Counts a call; an error if a fault wants one. */
+nccl_result comm_begin(const char *function);
 /* Also checks the handle, and enters it: success, or a report and an error. */
 nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need);
 /* Leaves, as it was entered, with a result; a group that the call is in fails with it. */
@@ -144,8 +144,8 @@ void job_drop_pending_locked(nccl_comm comm);
 
 /* ---- testing.c, for which see gpusim_nccl.h ---- */
 
-/* Counts that `what` happens to a rank; true when a fault wants it otherwise. */
-bool fault_at(int rank, const char *what, int *value);
+/* What a fault (gpusim_fail()) makes of it that `what` happens to a rank; 0: none does. */
+int fault_of(int rank, const char *what);
 
 /* What this process has, until the unlock; it guards the lists of memory.c as well. */
 struct gpusim_nccl_live *live_lock(void);

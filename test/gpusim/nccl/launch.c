@@ -134,30 +134,16 @@ static void number_calls(struct launch *launch)
     }
 }
 
-/* Adds a range, unless it is empty. */
-static size_t add_range(
-        struct gpusim_range *ranges, size_t count, uint64_t start, size_t bytes)
-{
-    if (bytes != 0) {
-        ranges[count++] = (struct gpusim_range){ .start = start, .bytes = bytes };
-    }
-    return count;
-}
-
 /* What the calls read and write. */
-static void find_ranges(const struct launch *launch, struct gpusim_op *op,
-        struct gpusim_range *reads, struct gpusim_range *writes)
+static void ranges(const void *argument, struct gpusim_accesses *accesses)
 {
+    const struct launch *launch = argument;
     const struct call *call;
 
     for (call = launch->calls; call != launch->calls + launch->count; call++) {
-        op->read_count = add_range(reads, op->read_count, call->input,
-                call_input_bytes(launch->comm, call));
-        op->write_count = add_range(writes, op->write_count, call->output,
-                call_output_bytes(launch->comm, call));
+        gpusim_reads(accesses, call->input, call_input_bytes(launch->comm, call));
+        gpusim_writes(accesses, call->output, call_output_bytes(launch->comm, call));
     }
-    op->reads = reads;
-    op->writes = writes;
 }
 
 /* From now on the next launch of the communicator comes behind it; or it comes with a graph. */
@@ -202,18 +188,17 @@ static void *again(void *argument)
 /* Puts a launch on its stream, which owns it then if that went well. */
 static int enqueue(struct launch *launch)
 {
-    struct gpusim_op op = {
+    const struct gpusim_op op = {
         .label = function_name(launch->calls[0].function),
+        .ranges = ranges,
         .body = body,
         .dispose = dispose,
         .again = again,
         .argument = launch,
     };
-    struct gpusim_range *ranges = must(mem_calloc(2 * launch->count, sizeof *ranges));
     cu_context before;
     int result;
 
-    find_ranges(launch, &op, ranges, ranges + launch->count);
     count(launch, 1);
     (void)cuCtxPushCurrent_v2(launch->comm->context);
     result = gpusim_enqueue(launch->calls[0].stream, &op);
@@ -221,7 +206,6 @@ static int enqueue(struct launch *launch)
     if (result != CU_SUCCESS) {
         count(launch, -1);
     }
-    mem_free(ranges);
     return result;
 }
 
@@ -235,11 +219,9 @@ static nccl_result step(struct job *job)
     }
     launch->is_captured = gpusim_is_captured(launch->calls[0].stream);
     if (!launch->is_captured) {
-        int value;
-
         number_calls(launch);
-        (void)fault_at(job->comm->rank, "async", &launch->async);
-        job->is_stuck = fault_at(job->comm->rank, "late", &value);
+        launch->async = fault_of(job->comm->rank, "async");
+        job->is_stuck = fault_of(job->comm->rank, "late") != 0;
     }
     result = enqueue(launch);
     if (result != CU_SUCCESS) {

@@ -93,7 +93,7 @@ bool memory_forget(nccl_comm comm)
 
 nccl_result ncclMemAlloc(void **pointer, size_t bytes)
 {
-    nccl_result result = comm_begin("ncclMemAlloc", -1);
+    nccl_result result = comm_begin("ncclMemAlloc");
     cu_pointer start = 0;
 
     if (result != NCCL_SUCCESS) {
@@ -124,7 +124,7 @@ static bool is_registered(const struct region *memory)
 
 nccl_result ncclMemFree(void *pointer)
 {
-    nccl_result result = comm_begin("ncclMemFree", -1);
+    nccl_result result = comm_begin("ncclMemFree");
     struct region freed;
 
     if (result != NCCL_SUCCESS || pointer == NULL) {

@@ -294,7 +294,7 @@ static void abort_under(struct rank *r)
     pthread_t caller;
 
     if (r->rank == 0) {
-        gpusim_nccl_fail("0:late:1:0");
+        gpusim_fail("late of rank 0", 1, 1);
         NEED(pthread_create(&caller, NULL, call_sum, r) == 0);
         while (gpusim_nccl_live().resident == 0) {
             (void)usleep(200);

@@ -2,37 +2,21 @@
  * For tests: faults, and what there is now.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "test/gpusim/nccl/comm.h"
 
-enum {
-    FAULTS_MAX = 32
-};
-
-static struct {
-    pthread_mutex_t lock;
-    struct gpusim_nccl_live live;
-    size_t fault_count;
-    struct fault {
-        char rank[8]; /* or "*"                  */
-        char what[40];
-        int nth; /* 0: every time            */
-        int value;
-        int seen; /* times that it happened  */
-    } faults[FAULTS_MAX];
-} now = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpusim_nccl_live now;
 
 struct gpusim_nccl_live *live_lock(void)
 {
-    (void)pthread_mutex_lock(&now.lock);
-    return &now.live;
+    (void)pthread_mutex_lock(&lock);
+    return &now;
 }
 
 void live_unlock(void)
 {
-    (void)pthread_mutex_unlock(&now.lock);
+    (void)pthread_mutex_unlock(&lock);
 }
 
 struct gpusim_nccl_live gpusim_nccl_live(void)
@@ -43,38 +27,11 @@ struct gpusim_nccl_live gpusim_nccl_live(void)
     return live;
 }
 
-void gpusim_nccl_fail(const char *text)
+int fault_of(int rank, const char *what)
 {
-    struct fault fault = { .seen = 0 };
+    char name[64];
+    const int fault = gpusim_call(what);
 
-    if (sscanf(text, "%7[0-9*]:%39[A-Za-z]:%d:%d", fault.rank, fault.what, &fault.nth,
-                &fault.value) < 4 ||
-            now.fault_count == FAULTS_MAX) {
-        /* A bad fault must not be a test that passes. */
-        (void)fprintf(stderr, "gpusim_nccl_fail(%s): not rank:what:nth:value\n", text);
-        abort();
-    }
-    (void)live_lock();
-    now.faults[now.fault_count++] = fault;
-    live_unlock();
-}
-
-bool fault_at(int rank, const char *what, int *value)
-{
-    bool fires = false;
-
-    (void)live_lock();
-    for (struct fault *fault = now.faults; fault != now.faults + now.fault_count;
-            fault++) {
-        if ((fault->rank[0] == '*' || strtol(fault->rank, NULL, 10) == rank) &&
-                strcmp(fault->what, what) == 0) {
-            fault->seen++;
-            if (fault->nth == 0 || fault->nth == fault->seen) {
-                *value = fault->value;
-                fires = true;
-            }
-        }
-    }
-    live_unlock();
-    return fires;
+    (void)snprintf(name, sizeof name, "%s of rank %d", what, rank);
+    return fault != 0 ? fault : gpusim_call(name);
 }
