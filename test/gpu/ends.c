@@ -97,7 +97,7 @@ void ends_enter(struct ends_rank *r)
     CHECK(cuInit(0) == CUDA_SUCCESS);
     CHECK(cuDevicePrimaryCtxRetain(&r->context, r->device) == CUDA_SUCCESS);
     CHECK(cuCtxSetCurrent(r->context) == CUDA_SUCCESS);
-    CHECK(cuStreamCreateWithPriority(&r->stream, 1, 0) == CUDA_SUCCESS);
+    CHECK(cuStreamCreate(&r->stream, 1) == CUDA_SUCCESS);
 }
 
 /* A context that was reset, or has a sticky error, lets nothing go. */

@@ -40,13 +40,13 @@ GPU_TEST(test_an_open_gpu_has_all_it_needs)
     int greatest = 0;
 
     assert_int_equal(gpu->ordinal, 1); /* local rank 1 */
-    assert_string_equal(gpu->pci, gpusim_device_pci(1));
+    assert_string_equal(gpu->pci, "0000:27:00.0");
     assert_true(gpu->sm_count > 0);
     assert_true(gpu->l2_bytes > 0);
     assert_true(gpu->slab_bytes >= (size_t)4 << 20);
     assert_null(gpu->nccl);
     assert_has(gpu->nccl_absence, "no-such-nccl.so");
-    assert_has(f->rig.lines, gpusim_device_pci(1));
+    assert_has(f->rig.lines, "0000:27:00.0");
     assert_true(gpu->has_kernels);
     assert_non_null(gpu->kernels[0]);
     /* Streams do not block, and are urgent. */

@@ -37,7 +37,7 @@ struct trainer {
 static void trainer_init(struct ends_rank *r, struct trainer *trainer)
 {
     for (int l = 0; l < LAYERS; l++) {
-        CHECK(cuStreamCreateWithPriority(&trainer->streams[l], 1, 0) == CUDA_SUCCESS);
+        CHECK(cuStreamCreate(&trainer->streams[l], 1) == CUDA_SUCCESS);
         trainer->gradients[l] = ends_alloc(r, COUNT);
         trainer->sums[l] = ends_alloc(r, COUNT);
     }
@@ -356,7 +356,7 @@ static void run_many_tensors(struct ends_rank *r)
     tutti_stats stats = { .size = sizeof stats };
     void *other = NULL;
 
-    CHECK(cuStreamCreateWithPriority(&other, 1, 0) == CUDA_SUCCESS);
+    CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
     for (int i = 0; i < HELD; i++) {
         blocks[i] = ends_alloc(r, MANY * APART);
     }
@@ -409,15 +409,11 @@ static tutti_stats stats_of(struct ends_rank *r)
  */
 static void warm_up(struct ends_rank *r, struct trainer *trainer)
 {
-    uint64_t pending;
-
     gpusim_hold(r->stream);
     for (int step = 0; step < WARM - 1; step++) {
         even_step(r, trainer, step);
     }
-    pending = gpusim_pending(r->stream);
     gpusim_release(r->stream);
-    CHECK(pending >= (uint64_t)(WARM - 1) * LAYERS * 2);
     backward(r, trainer, WARM - 1);
     CHECK(tutti_wait_all(r->t, LAYERS, trainer->requests, ENDS_PATIENCE, NULL) ==
             TUTTI_OK);

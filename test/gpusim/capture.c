@@ -296,13 +296,6 @@ int sim_cuStreamIsCapturing(void *stream, int *status)
     return sim_cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
 }
 
-bool sim_gpusim_is_captured(const void *stream)
-{
-    const struct stream *found = stream_of(stream);
-
-    return found != NULL && found->capture != NULL;
-}
-
 int sim_cuThreadExchangeStreamCaptureMode(int *mode)
 {
     enum capture_mode previous = thread_mode;

@@ -17,6 +17,11 @@ int sim_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
     return CUDA_SUCCESS;
 }
 
+int sim_cuStreamCreate(void **stream, unsigned flags)
+{
+    return sim_cuStreamCreateWithPriority(stream, flags, 0);
+}
+
 int sim_cuStreamDestroy_v2(void *stream)
 {
     struct stream *found = stream;

@@ -50,20 +50,10 @@ struct gpusim_op {
  * ranks), must not call CUDA, and reaches device memory through the functions below.
  */
 GPUSIM_API int gpusim_enqueue(void *stream, const struct gpusim_op *op);
-/* True while a stream is being captured: what is put on it runs when the graph is launched. */
-GPUSIM_API bool gpusim_is_captured(const void *stream);
-
-/*
- * Copies between device memory (also pinned and managed) and the simulator's own; for
- * bodies, whose ranges are checked already. Serialised with all other simulated accesses,
- * so that a thread sanitiser stays silent about races that gpusim reports itself.
- */
-GPUSIM_API void gpusim_copy_out(void *to, uint64_t from, size_t bytes);
-GPUSIM_API void gpusim_copy_in(uint64_t to, const void *from, size_t bytes);
 
 /*
  * Where the bytes of an address lie for the simulator, also while the product may not touch
- * them (GPUSIM_PROTECT). Between gpusim_memory_lock() and _unlock(), which bodies hold only
+ * them (GPUSIM_PROTECT), and for memory that is not CUDA's. Between gpusim_memory_lock() and _unlock(), which bodies hold only
  * while they compute, never while they wait. A kernel's body holds the lock already.
  */
 GPUSIM_API void *gpusim_at(uint64_t address);
@@ -72,12 +62,6 @@ GPUSIM_API void gpusim_memory_unlock(void);
 
 /* Device of live memory; -1: pinned, managed or not ours. */
 GPUSIM_API int gpusim_pointer_device(uint64_t address);
-
-/* Device of the calling thread's current context; -1: none. */
-GPUSIM_API int gpusim_current_device(void);
-
-/* "0000:17:00.0" of a device, NULL when there is no such device; lives for ever. */
-GPUSIM_API const char *gpusim_device_pci(int device);
 
 /* Makes `result` the sticky error of the device's contexts, as a failing kernel does. */
 GPUSIM_API void gpusim_fail_device(int device, int result);
@@ -120,11 +104,8 @@ struct gpusim_kernel {
     unsigned max_threads; /* per block */
 };
 
-/* Adds a kernel, which must live for ever; it replaces one of the same name. */
+/* Adds a kernel, which must live for ever. The product's are there (kernels.c). */
 GPUSIM_API void gpusim_kernel_register(const struct gpusim_kernel *kernel);
-
-/* The product's kernels (kernels.c). */
-const struct gpusim_kernel *gpusim_kernel_table(size_t *count);
 
 #ifdef __cplusplus
 }

@@ -34,9 +34,6 @@ GPUSIM_API void gpusim_reset(int device);
 GPUSIM_API void gpusim_hold(void *stream);
 GPUSIM_API void gpusim_release(void *stream);
 
-/* Operations of the stream that have not ended. */
-GPUSIM_API uint64_t gpusim_pending(void *stream);
-
 /* ---- faults ---- */
 
 /*

@@ -185,11 +185,8 @@ struct op {
     struct op *next;
     struct gpusim_op what; /* without a body: a record or a wait */
     struct gpusim_accesses accesses;
-    struct dependency {
-        struct stream *stream;
-        uint64_t sequence;
-    } * dependencies; /* owned */
-    size_t dependency_count;
+    struct stream *behind; /* it waits for so much of this one; NULL: for nothing */
+    uint64_t sequence;
     struct clock clock; /* what happened before it, itself included */
 };
 
@@ -197,7 +194,6 @@ struct op *op_new(const struct gpusim_op *what);
 /* That does nothing. */
 struct op *op_mark(const char *label);
 void op_free(struct op *op);
-void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
 
 struct stream {
     struct object object; /* of one that the product has a handle of */

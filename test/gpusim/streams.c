@@ -32,21 +32,7 @@ void op_free(struct op *op)
     }
     free(op->accesses.list);
     clock_fini(&op->clock);
-    free(op->dependencies);
     free(op);
-}
-
-void op_depend(struct op *op, struct stream *stream, uint64_t sequence)
-{
-    size_t count = op->dependency_count;
-
-    if (stream->done < sequence) {
-        op->dependencies =
-                realloc(op->dependencies, (count + 1) * sizeof *op->dependencies);
-        op->dependencies[count] =
-                (struct dependency){ .stream = stream, .sequence = sequence };
-        op->dependency_count++;
-    }
 }
 
 static void add(struct gpusim_accesses *to, uint64_t start, size_t bytes, bool writes)
@@ -73,17 +59,12 @@ void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t byte
 
 /* ---- the thread of a stream ---- */
 
-/* A dependency of the first operation that has not ended; NULL: none. */
+/* What the first operation waits for; NULL: nothing. */
 static struct stream *stream_waits_for(const struct stream *stream)
 {
     const struct op *op = stream->head;
 
-    for (size_t i = 0; i < op->dependency_count; i++) {
-        if (op->dependencies[i].stream->done < op->dependencies[i].sequence) {
-            return op->dependencies[i].stream;
-        }
-    }
-    return NULL;
+    return op->behind != NULL && op->behind->done < op->sequence ? op->behind : NULL;
 }
 
 /* What is left of a context that failed or ended is not run. */
@@ -259,28 +240,48 @@ void streams_wake(void)
     }
 }
 
-static void follow(struct stream *stream, struct op *op, struct stream *before)
+static void append(struct stream *stream, struct op *op)
 {
-    op_depend(op, before, before->submitted);
-    clock_join(&stream->clock, &before->clock);
+    clock_join(&stream->clock, &sim.host);
+    clock_tick(&stream->clock, stream->actor);
+    op->clock = clock_copy(&stream->clock);
+    clock_tick(&sim.host, ACTOR_HOST);
+
+    stream->submitted++;
+    if (stream->tail == NULL) {
+        stream->head = op;
+    } else {
+        stream->tail->next = op;
+    }
+    stream->tail = op;
+    pthread_cond_broadcast(&stream->changed);
+}
+
+static struct op *wait_new(
+        struct stream *stream, struct stream *behind, uint64_t sequence,
+        const struct clock *clock)
+{
+    struct op *op = op_mark("wait");
+
+    op->behind = behind;
+    op->sequence = sequence;
+    clock_join(&stream->clock, clock);
+    return op;
 }
 
 /* The legacy default stream and the blocking ones wait for each other. */
-static void follow_default(struct stream *stream, struct op *op)
+static void follow_default(struct stream *stream)
 {
-    struct context *context = stream->context;
+    const struct stream *legacy = stream->context->legacy;
 
     if ((stream->flags & STREAM_NON_BLOCKING) != 0) {
         return;
     }
-    if (stream != context->legacy) {
-        follow(stream, op, context->legacy);
-        return;
-    }
     for (struct stream *s = sim.streams; s != NULL; s = s->next) {
-        if (s != stream && s->context == context &&
-                (s->flags & STREAM_NON_BLOCKING) == 0) {
-            follow(stream, op, s);
+        if (s != stream && s->context == stream->context &&
+                (s->flags & STREAM_NON_BLOCKING) == 0 &&
+                (s == legacy || stream == legacy)) {
+            append(stream, wait_new(stream, s, s->submitted, &s->clock));
         }
     }
 }
@@ -297,20 +298,8 @@ int stream_submit(struct stream *stream, struct op *op)
         op_free(op);
         return result;
     }
-    follow_default(stream, op);
-    clock_join(&stream->clock, &sim.host);
-    clock_tick(&stream->clock, stream->actor);
-    op->clock = clock_copy(&stream->clock);
-    clock_tick(&sim.host, ACTOR_HOST);
-
-    stream->submitted++;
-    if (stream->tail == NULL) {
-        stream->head = op;
-    } else {
-        stream->tail->next = op;
-    }
-    stream->tail = op;
-    pthread_cond_broadcast(&stream->changed);
+    follow_default(stream);
+    append(stream, op);
     return CUDA_SUCCESS;
 }
 
@@ -333,15 +322,10 @@ void place_note(struct place *place, struct stream *stream)
 
 int place_follow(struct stream *stream, const struct place *place)
 {
-    struct op *op;
-
-    if (place->stream == NULL) {
-        return CUDA_SUCCESS;
-    }
-    clock_join(&stream->clock, &place->clock);
-    op = op_mark("cuStreamWaitEvent");
-    op_depend(op, place->stream, place->sequence);
-    return stream_submit(stream, op);
+    return place->stream == NULL
+            ? CUDA_SUCCESS
+            : stream_submit(stream,
+                      wait_new(stream, place->stream, place->sequence, &place->clock));
 }
 
 /* An event may be recorded again, or destroyed, while this waits. */

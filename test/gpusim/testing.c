@@ -199,7 +199,8 @@ void gpusim_limit_memory(int device, size_t bytes)
 
 /* ---- looking ---- */
 
-static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool writes)
+static bool move_by_host(
+        const char *label, void *host, uint64_t start, size_t bytes, bool writes)
 {
     struct gpusim_range range = { .start = start, .bytes = bytes };
     struct allocation *found;
@@ -210,25 +211,24 @@ static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool 
         access_by_host(label, &sim.host, found, &range, writes);
     }
     pthread_mutex_unlock(&sim.lock);
+    if (found != NULL) {
+        void *at = gpusim_at(start);
+
+        gpusim_memory_lock();
+        memcpy(writes ? at : host, writes ? host : at, bytes);
+        gpusim_memory_unlock();
+    }
     return found != NULL;
 }
 
 bool gpusim_read(void *to, uint64_t from, size_t bytes)
 {
-    if (!touch_by_host("gpusim_read", from, bytes, false)) {
-        return false;
-    }
-    gpusim_copy_out(to, from, bytes);
-    return true;
+    return move_by_host("gpusim_read", to, from, bytes, false);
 }
 
 bool gpusim_write(uint64_t to, const void *from, size_t bytes)
 {
-    if (!touch_by_host("gpusim_write", to, bytes, true)) {
-        return false;
-    }
-    gpusim_copy_in(to, from, bytes);
-    return true;
+    return move_by_host("gpusim_write", (void *)(uintptr_t)from, to, bytes, true);
 }
 
 static void change_holds(void *stream, int change)
@@ -253,13 +253,6 @@ void gpusim_hold(void *stream)
 void gpusim_release(void *stream)
 {
     change_holds(stream, -1);
-}
-
-uint64_t sim_gpusim_pending(void *stream)
-{
-    const struct stream *found = stream_of(stream);
-
-    return found == NULL ? 0 : found->submitted - found->done;
 }
 
 long gpusim_pageable_copies(void)

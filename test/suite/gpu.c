@@ -21,7 +21,7 @@
     CALL(retain, cuDevicePrimaryCtxRetain) \
     CALL(release, cuDevicePrimaryCtxRelease_v2) \
     CALL(set_current, cuCtxSetCurrent) \
-    CALL(stream_create, cuStreamCreateWithPriority) \
+    CALL(stream_create, cuStreamCreate) \
     CALL(stream_destroy, cuStreamDestroy_v2) \
     CALL(stream_synchronize, cuStreamSynchronize) \
     CALL(alloc, cuMemAlloc_v2) \
@@ -121,7 +121,7 @@ void suite_gpu_enter(tutti *t)
     check(tutti_free(t, memory) == TUTTI_OK, tutti_last_error());
     check(driver.retain(&context, device) == 0, "cuDevicePrimaryCtxRetain");
     check(driver.set_current(context) == 0, "cuCtxSetCurrent");
-    check(driver.stream_create(&stream_of_thread, STREAM_NON_BLOCKING, 0) == 0,
+    check(driver.stream_create(&stream_of_thread, STREAM_NON_BLOCKING) == 0,
             "cuStreamCreate");
     reference_set_folds(suite_gpu_has_nccl());
 }

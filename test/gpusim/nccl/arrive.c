@@ -54,26 +54,17 @@ static void load_kernels(nccl_comm comm)
 
 /* ---- finding each other ---- */
 
-static const char *host_id;
-
-/* As NCCL, once in the life of a process. */
-static void find_host(void)
-{
-    host_id = getenv("NCCL_HOSTID");
-}
-
 /* Who this rank is, and what all must have been given alike. */
 static void tell(nccl_comm comm)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *host = getenv("NCCL_HOSTID");
     struct segment_rank *here = &comm->segment.shared->ranks[comm->rank];
     const struct segment_word word = {
         .facts = { .function = FUNCTION_INIT, .root = comm->ranks, .count = comm->ids }
     };
 
-    (void)pthread_once(&once, find_host);
-    (void)snprintf(here->host, sizeof here->host, "%s", host_id == NULL ? "" : host_id);
-    (void)snprintf(here->bus, sizeof here->bus, "%s", gpusim_device_pci(comm->device));
+    (void)snprintf(here->host, sizeof here->host, "%s", host == NULL ? "" : host);
+    (void)cuDeviceGetPCIBusId(here->bus, sizeof here->bus, comm->device);
     segment_come(&comm->segment, SEGMENT_HOSTS, &word);
 }
 
@@ -175,12 +166,13 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
     const uint64_t hash = hash_ids(ids, id_count);
     struct job job = { .function = function, .step = arrive_step };
     bool blocks = true;
+    cu_device device;
 
     if (result != NCCL_SUCCESS) {
         return result;
     }
     if (size > SEGMENT_RANKS_MAX || rank < 0 || rank >= size || id_count > size ||
-            hash == 0 || gpusim_current_device() < 0 ||
+            hash == 0 || cuCtxGetDevice(&device) != CU_SUCCESS ||
             (config != NULL && !take_config(config, &blocks))) {
         return job_group_failed(comm_error(NCCL_INVALID_ARGUMENT,
                 "%s: rank %d of %d, the config, its network, the context or one of %d "
@@ -274,16 +266,12 @@ static nccl_result split(
         struct job *job, nccl_comm *part, const struct nccl_config *config)
 {
     bool blocks;
-    bool flies;
 
     if (job->word.colour < NCCL_NO_COLOUR || !take_config(config, &blocks)) {
         return comm_error(NCCL_INVALID_ARGUMENT, "%s: colour %lld, or the config",
                 job->function, (long long)job->word.colour);
     }
-    (void)pthread_mutex_lock(&job->comm->lock);
-    flies = job->comm->flying != 0;
-    (void)pthread_mutex_unlock(&job->comm->lock);
-    if (flies) {
+    if (atomic_load(&job->comm->flying) != 0) {
         return comm_misuse(job->comm, job->function, "operations are outstanding",
                 NCCL_INVALID_USAGE);
     }

@@ -148,29 +148,26 @@ static void take_folded(nccl_comm comm, const struct call *call, uint64_t part)
         .divisor = 1,
         .prescale = 1,
         .postscale = 1 };
+    struct segment *segment = &comm->segment;
     const size_t bytes = part_bytes(call);
-    void *sum = must(mem_alloc(bytes));
+    void *sum = gpusim_at(call->output);
     void *more = must(mem_alloc(bytes));
 
-    segment_take(
-            &comm->segment, segment_place(&comm->segment, 0, 0) + part, sum, bytes);
+    segment_take(segment, segment_place(segment, 0, 0) + part, call->output, bytes);
     for (int rank = 1; rank < comm->ranks; rank++) {
-        segment_take(&comm->segment, segment_place(&comm->segment, rank, 0) + part,
-                more, bytes);
+        segment_take(segment, segment_place(segment, rank, 0) + part,
+                (uint64_t)(uintptr_t)more, bytes);
+        gpusim_memory_lock();
         reduce_tree(&spec, (const void *[]){ sum, more }, 2, (void *[]){ sum }, 1,
                 call->count);
+        gpusim_memory_unlock();
     }
-    gpusim_copy_in(call->output, sum, bytes);
-    mem_free(sum);
     mem_free(more);
 }
 
 static void take_from(nccl_comm comm, int rank, uint64_t to, size_t bytes)
 {
-    gpusim_memory_lock();
-    segment_take(&comm->segment, segment_place(&comm->segment, rank, 0), gpusim_at(to),
-            bytes);
-    gpusim_memory_unlock();
+    segment_take(&comm->segment, segment_place(&comm->segment, rank, 0), to, bytes);
 }
 
 static void take(nccl_comm comm, const struct call *call)
@@ -265,10 +262,8 @@ static void receive(const struct segment *segment, struct call *call)
         return;
     }
     segment_compare(segment, &facts, call->root, &pair->facts);
-    gpusim_memory_lock();
     segment_take(segment, segment_message_place(call->root, segment->rank),
-            gpusim_at(call->output), part_bytes(call));
-    gpusim_memory_unlock();
+            call->output, part_bytes(call));
     atomic_store(&pair->taken, taken + 1);
     call->is_done = true;
     segment_ring(segment);

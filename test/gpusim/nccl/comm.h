@@ -49,7 +49,7 @@ enum comm_life {
 };
 
 struct nccl_comm_object {
-    struct nccl_comm_object *next; /* in the registry, for ever                       */
+    struct nccl_comm_object *next; /* of all that there ever were                     */
     int rank;
     int ranks;
     int device; /* of the context                                   */
@@ -61,10 +61,10 @@ struct nccl_comm_object {
 
     pthread_mutex_t lock; /* of what follows                                  */
     enum comm_life life;
-    int users; /* calls that are inside                            */
+    atomic_int users; /* calls that are inside                            */
     int workers; /* of these, calls that NCCL wants one at a time    */
-    int flying; /* launches that have not ended                     */
-    int captured; /* launches that are in graphs, which still exist   */
+    atomic_int flying; /* launches that have not ended                     */
+    atomic_int captured; /* launches that are in graphs, which still exist   */
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
@@ -82,7 +82,7 @@ void *must(void *memory);
 
 /* ---- comm.c: handles ---- */
 
-/* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
+/* A new one, ARRIVING. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
 
 /* What a call needs of a handle. */

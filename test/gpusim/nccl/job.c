@@ -43,9 +43,7 @@ static nccl_result run(struct job job)
     nccl_comm comm = job.comm;
     nccl_result result;
 
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->users++;
-    (void)pthread_mutex_unlock(&comm->lock);
+    (void)atomic_fetch_add(&comm->users, 1);
     for (;;) {
         result = step(&job);
         if (result != NCCL_IN_PROGRESS) {

@@ -196,13 +196,10 @@ static int enqueue(struct launch *launch)
         .again = again,
         .argument = launch,
     };
-    cu_context before;
     int result;
 
     count(launch, 1);
-    (void)cuCtxPushCurrent_v2(launch->comm->context);
     result = gpusim_enqueue(launch->calls[0].stream, &op);
-    (void)cuCtxPopCurrent_v2(&before);
     if (result != CU_SUCCESS) {
         count(launch, -1);
     }
@@ -212,18 +209,23 @@ static int enqueue(struct launch *launch)
 static nccl_result step(struct job *job)
 {
     struct launch *launch = job->launch;
+    cu_capture_status status = CU_CAPTURE_NONE;
+    cu_context before;
     int result;
 
     if (launch == NULL) {
         return NCCL_IN_PROGRESS;
     }
-    launch->is_captured = gpusim_is_captured(launch->calls[0].stream);
+    (void)cuCtxPushCurrent_v2(launch->comm->context);
+    (void)cuStreamIsCapturing(launch->calls[0].stream, &status);
+    launch->is_captured = status != CU_CAPTURE_NONE;
     if (!launch->is_captured) {
         number_calls(launch);
         launch->async = fault_of(job->comm->rank, "async");
         job->is_stuck = fault_of(job->comm->rank, "late") != 0;
     }
     result = enqueue(launch);
+    (void)cuCtxPopCurrent_v2(&before);
     if (result != CU_SUCCESS) {
         return comm_error(NCCL_UNHANDLED_CUDA_ERROR,
                 "%s: the launch failed with CUDA error %d", job->function, result);

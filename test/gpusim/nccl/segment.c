@@ -202,15 +202,6 @@ static void facts_text(const struct segment_facts *facts, char *text, size_t cap
 {
     const char *name = function_name((enum function)facts->function);
 
-    if (facts->function == FUNCTION_INIT) {
-        (void)snprintf(text, capacity, "%s of %d ranks by ids with hash %llx", name,
-                facts->root, (unsigned long long)facts->count);
-        return;
-    }
-    if (facts->function > FUNCTION_INIT) {
-        (void)snprintf(text, capacity, "%s", name);
-        return;
-    }
     (void)snprintf(text, capacity,
             "%s of %llu x %s, reduction %d, root %d, %u of %u in its group; registered "
             "at %llx and %llx",
@@ -283,7 +274,13 @@ void segment_put(
     check_moved(moved, bytes);
 }
 
-void segment_take(const struct segment *segment, uint64_t place, void *to, size_t bytes)
+void segment_take(
+        const struct segment *segment, uint64_t place, uint64_t address, size_t bytes)
 {
-    check_moved(pread(segment->fd, to, bytes, (off_t)place), bytes);
+    ssize_t moved;
+
+    gpusim_memory_lock();
+    moved = pread(segment->fd, gpusim_at(address), bytes, (off_t)place);
+    gpusim_memory_unlock();
+    check_moved(moved, bytes);
 }

@@ -147,104 +147,81 @@ static void expect(void (*body)(struct rank *r), const void *argument, const cha
 
 /* -------------------------------------------------------------- calls that must agree */
 
-enum what {
-    NOTHING,
-    ALL_REDUCE,
-    BROADCAST,
-    SEND,
-    RECV,
-    SEND_RECV
-};
-
-/* What a rank calls. */
+/* What a rank calls, in one group. */
 struct called {
-    enum what what;
+    int times;
+    bool broadcasts;
+    int root;
     size_t count;
     nccl_dtype type;
     nccl_op op;
-    int root; /* or peer */
-    int times; /* in one group, if more than one */
 };
 
-static void call_once(const struct rank *r, const struct called *c)
-{
-    void *m = r->memory;
-
-    switch (c->what) {
-    case NOTHING:
-        break;
-    case ALL_REDUCE:
-        (void)ncclAllReduce(m, m, c->count, c->type, c->op, r->comm, r->stream);
-        break;
-    case BROADCAST:
-        (void)ncclBroadcast(m, m, c->count, c->type, c->root, r->comm, r->stream);
-        break;
-    case SEND:
-    case SEND_RECV:
-        (void)ncclSend(m, c->count, c->type, c->root, r->comm, r->stream);
-        if (c->what == SEND) {
-            break;
-        }
-        /* fallthrough */
-    case RECV:
-        (void)ncclRecv(m, c->count, c->type, c->root, r->comm, r->stream);
-        break;
-    }
-}
-
-/* The process ends here, unless this rank has nothing to wait for: then it stays. */
 static void call(struct rank *r)
 {
     const struct called *c = (const struct called *)child.argument + r->rank;
+    void *m = r->memory;
 
-    if (c->times > 1) {
-        (void)ncclGroupStart();
+    NEED(ncclGroupStart() == NCCL_SUCCESS);
+    for (int i = 0; i < c->times; i++) {
+        (void)(c->broadcasts ? ncclBroadcast(m, m, c->count, c->type, c->root, r->comm,
+                                       r->stream)
+                             : ncclAllReduce(m, m, c->count, c->type, c->op, r->comm,
+                                       r->stream));
     }
-    for (int i = 0; i < (c->times > 1 ? c->times : 1); i++) {
-        call_once(r, c);
-    }
-    if (c->times > 1) {
-        (void)ncclGroupEnd();
-    }
+    NEED(ncclGroupEnd() == NCCL_SUCCESS);
     synchronize(r);
-    meet();
 }
-
-#define SUM(...) \
-    { \
-        ALL_REDUCE, COUNT, NCCL_FLOAT32, NCCL_SUM, 0, __VA_ARGS__ \
-    }
 
 UNIT_TEST(test_ranks_that_call_differently_are_told)
 {
-    static const char mismatch[] = "MISMATCH in communicator";
-    static const struct {
-        struct called ranks[RANKS];
-        const char *says;
-    } rows[] = {
-        { { SUM(1), { BROADCAST, COUNT, NCCL_FLOAT32, NCCL_SUM, 0, 1 } }, mismatch },
-        { { SUM(1), { ALL_REDUCE, COUNT - 1, NCCL_FLOAT32, NCCL_SUM, 0, 1 } },
-                mismatch },
-        { { SUM(1), { ALL_REDUCE, COUNT, NCCL_INT32, NCCL_SUM, 0, 1 } }, mismatch },
-        { { SUM(1), { ALL_REDUCE, COUNT, NCCL_FLOAT32, NCCL_MAX, 0, 1 } }, mismatch },
-        { { { BROADCAST, COUNT, NCCL_FLOAT32, 0, 0, 1 },
-                  { BROADCAST, COUNT, NCCL_FLOAT32, 0, 1, 1 } },
-                mismatch },
-        { { SUM(2), SUM(1) }, mismatch },
-        { { { SEND, COUNT, NCCL_FLOAT32, 0, 1, 1 },
-                  { RECV, COUNT - 1, NCCL_FLOAT32, 0, 0, 1 } },
-                "does a message of 63 x float32" },
-        { { { SEND, COUNT, NCCL_FLOAT32, 0, 1, 1 }, { .what = NOTHING } },
-                "HANG: rank 0" },
-        { { { SEND_RECV, COUNT, NCCL_FLOAT32, 0, 1, 1 },
-                  { SEND_RECV, COUNT, NCCL_FLOAT32, 0, 0, 1 } },
-                "waits in ncclSend" },
-        { { SUM(1), { .what = NOTHING } }, "waits in ncclAllReduce #1 for rank 1" },
+    static const struct called rows[][RANKS] = {
+        { { 1, false, 0, COUNT, NCCL_FLOAT32, NCCL_SUM },
+                { 1, true, 0, COUNT, NCCL_FLOAT32, NCCL_SUM } },
+        { { 1, false, 0, COUNT, NCCL_FLOAT32, NCCL_SUM },
+                { 1, false, 0, COUNT - 1, NCCL_FLOAT32, NCCL_SUM } },
+        { { 1, false, 0, COUNT, NCCL_FLOAT32, NCCL_SUM },
+                { 1, false, 0, COUNT, NCCL_INT32, NCCL_SUM } },
+        { { 1, false, 0, COUNT, NCCL_FLOAT32, NCCL_SUM },
+                { 1, false, 0, COUNT, NCCL_FLOAT32, NCCL_MAX } },
+        { { 1, true, 0, COUNT, NCCL_FLOAT32, NCCL_SUM },
+                { 1, true, 1, COUNT, NCCL_FLOAT32, NCCL_SUM } },
+        { { 2, false, 0, COUNT, NCCL_FLOAT32, NCCL_SUM },
+                { 1, false, 0, COUNT, NCCL_FLOAT32, NCCL_SUM } },
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        expect(call, rows[i].ranks, rows[i].says);
+        expect(call, rows[i], "MISMATCH in communicator");
     }
+}
+
+/* The receiver wants less. */
+static void send_more(struct rank *r)
+{
+    (void)(r->rank == 0
+                    ? ncclSend(r->memory, COUNT, NCCL_FLOAT32, 1, r->comm, r->stream)
+                    : ncclRecv(r->memory, COUNT - 1, NCCL_FLOAT32, 0, r->comm,
+                              r->stream));
+    synchronize(r);
+}
+
+/* Both send first. */
+static void send_ungrouped(struct rank *r)
+{
+    const int peer = 1 - r->rank;
+
+    (void)ncclSend(r->memory, COUNT, NCCL_FLOAT32, peer, r->comm, r->stream);
+    (void)ncclRecv(r->memory, COUNT, NCCL_FLOAT32, peer, r->comm, r->stream);
+    synchronize(r);
+}
+
+static void call_alone(struct rank *r)
+{
+    if (r->rank == 0) {
+        NEED(sum(r, r->memory, r->memory) == NCCL_SUCCESS);
+        synchronize(r);
+    }
+    meet();
 }
 
 /* ------------------------------------------------------------------ rules of one rank */
@@ -391,12 +368,15 @@ UNIT_TEST(test_rules_that_are_broken_are_told)
         void (*body)(struct rank *r);
         const char *says;
     } rows[] = {
+        { send_more, "does a message of 63 x float32" },
+        { send_ungrouped, "waits in ncclSend" },
+        { call_alone, "waits in ncclAllReduce #1 for rank 1" },
         { cross, "HANG: rank" },
         { use_destroyed, "use after its end" },
         { abort_under, "another thread is in a call on it" },
         { register_apart, "registered at 0 and 0" },
         { register_crossed, "registered at 10000000001 and 10000000001" },
-        { differ_in_ids, "of 2 ranks by ids with hash" },
+        { differ_in_ids, "does ncclCommInitRank of " },
         { leave_registered, "memory is still registered with it" },
         { free_registered, "which is registered with a communicator" },
         { overrun, "ncclAllReduce overruns its memory" },
