@@ -340,9 +340,16 @@ int sim_cuPointerGetAttributes(
     return CUDA_SUCCESS;
 }
 
-int sim_gpusim_pointer_device(uint64_t address)
+int gpusim_pointer_device(uint64_t address)
 {
-    const struct allocation *found = memory_find_live(address);
+    const struct allocation *found;
+    int device = -1;
 
-    return found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
+    pthread_mutex_lock(&sim.lock);
+    found = memory_find_live(address);
+    if (found != NULL && found->kind == MEMORY_DEVICE) {
+        device = found->owner->device;
+    }
+    pthread_mutex_unlock(&sim.lock);
+    return device;
 }

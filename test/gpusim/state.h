@@ -260,6 +260,11 @@ int capture_refuses(struct stream *stream);
 int capture_refuses_waiting(struct stream *stream);
 void capture_spoil(struct capture *capture);
 
+/* ---- testing.c ---- */
+
+/* gpusim_call(), with the lock. */
+int call_count(const char *function);
+
 /* ---- entry.c: what all share ---- */
 
 struct sim {
@@ -289,11 +294,6 @@ enum entry_needs {
 #define CALL(name, needs, finds, parameters, arguments) int sim_##name parameters;
 #include "test/gpusim/cuda.def"
 #undef CALL
-
-/* What is asked of the simulator, with the lock held. */
-#define QUERY(type, name, parameters, arguments) type sim_##name parameters;
-#include "test/gpusim/queries.def"
-#undef QUERY
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -346,20 +346,22 @@ void place_fini(struct place *place)
 
 /* ---- operations of the NCCL half ---- */
 
-int sim_gpusim_enqueue(void *stream, const struct gpusim_op *asked)
+int gpusim_enqueue(void *stream, const struct gpusim_op *asked)
 {
     struct op *op;
-    int result = stream_find(&stream);
+    int result;
 
-    if (result != CUDA_SUCCESS) {
-        return result;
+    pthread_mutex_lock(&sim.lock);
+    result = stream_find(&stream);
+    if (result == CUDA_SUCCESS) {
+        op = op_new(asked);
+        op->what.dispose = NULL;
+        result = stream_submit(stream, op);
     }
-    op = op_new(asked);
-    op->what.dispose = NULL;
-    result = stream_submit(stream, op);
     if (result == CUDA_SUCCESS) { /* it is its own from now on, and has not begun */
         op->what.dispose = asked->dispose;
     }
+    pthread_mutex_unlock(&sim.lock);
     return result;
 }
 

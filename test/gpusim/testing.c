@@ -149,7 +149,7 @@ static void faults_read(void)
     fault_set(name, nth, error);
 }
 
-int sim_gpusim_call(const char *name)
+int call_count(const char *name)
 {
     struct function *function;
 
@@ -163,9 +163,24 @@ int sim_gpusim_call(const char *name)
             : CUDA_SUCCESS;
 }
 
-long sim_gpusim_calls(const char *name)
+int gpusim_call(const char *name)
 {
-    return function_get(name)->calls;
+    int result;
+
+    pthread_mutex_lock(&sim.lock);
+    result = call_count(name);
+    pthread_mutex_unlock(&sim.lock);
+    return result;
+}
+
+long gpusim_calls(const char *name)
+{
+    long calls;
+
+    pthread_mutex_lock(&sim.lock);
+    calls = function_get(name)->calls;
+    pthread_mutex_unlock(&sim.lock);
+    return calls;
 }
 
 void gpusim_fail(const char *name, long nth, int error)
@@ -260,10 +275,11 @@ long gpusim_pageable_copies(void)
     return sim.pageable_copies;
 }
 
-struct gpusim_live sim_gpusim_live(void)
+struct gpusim_live gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
 
+    pthread_mutex_lock(&sim.lock);
     for (const struct allocation *a = sim.allocations; a != NULL; a = a->next) {
         const bool pinned = a->kind == MEMORY_PINNED;
 
@@ -278,5 +294,6 @@ struct gpusim_live sim_gpusim_live(void)
     for (int i = 0; i < sim.device_count; i++) {
         live.retained += (size_t)sim.devices[i].retained;
     }
+    pthread_mutex_unlock(&sim.lock);
     return live;
 }

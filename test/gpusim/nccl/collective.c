@@ -165,13 +165,9 @@ static void take_folded(nccl_comm comm, const struct call *call, uint64_t part)
     mem_free(more);
 }
 
-static void take_from(nccl_comm comm, int rank, uint64_t to, size_t bytes)
-{
-    segment_take(&comm->segment, segment_place(&comm->segment, rank, 0), to, bytes);
-}
-
 static void take(nccl_comm comm, const struct call *call)
 {
+    const struct segment *segment = &comm->segment;
     const size_t bytes = part_bytes(call);
 
     if (call_output_bytes(comm, call) == 0) {
@@ -180,10 +176,11 @@ static void take(nccl_comm comm, const struct call *call)
     if (call->fold >= 0) {
         take_folded(comm, call, own_part(comm, call, functions[call->function].input));
     } else if (call->function == FUNCTION_BROADCAST) {
-        take_from(comm, call->root, call->output, bytes);
+        segment_take(segment, segment_place(segment, call->root, 0), call->output, bytes);
     } else {
         for (int rank = 0; rank < comm->ranks; rank++) {
-            take_from(comm, rank, call->output + (size_t)rank * bytes, bytes);
+            segment_take(segment, segment_place(segment, rank, 0),
+                    call->output + (size_t)rank * bytes, bytes);
         }
     }
 }
