@@ -81,10 +81,10 @@ int sim_cuDeviceGetUuid(void *uuid, int device)
 int sim_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     (void)device;
-    *value = attribute == CU_DEVICE_SM_COUNT  ? 8
-            : attribute == CU_DEVICE_L2_BYTES ? 32 << 20
-            : attribute == CU_DEVICE_CAPABILITY_MAJOR    ? 9
-                                              : 0;
+    *value = attribute == CU_DEVICE_SM_COUNT          ? 8
+            : attribute == CU_DEVICE_L2_BYTES         ? 32 << 20
+            : attribute == CU_DEVICE_CAPABILITY_MAJOR ? 9
+                                                      : 0;
     return CUDA_SUCCESS;
 }
 

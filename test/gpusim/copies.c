@@ -111,8 +111,8 @@ static int fill(const char *function, uint64_t to, const void *value, size_t wid
         memcpy(values + i * width, value, width);
     }
     if (to % width == 0) {
-        result = copy(function, to, to, (uint64_t)(uintptr_t)values, count * width,
-                stream);
+        result = copy(
+                function, to, to, (uint64_t)(uintptr_t)values, count * width, stream);
     }
     free(values);
     return result;

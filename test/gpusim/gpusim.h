@@ -28,7 +28,8 @@ GPUSIM_API void gpusim_writes(
 
 /* One operation for a stream. */
 struct gpusim_op {
-    const char *label; /* says in reports what this was: "ncclAllReduce"; lives for ever */
+    const char
+            *label; /* says in reports what this was: "ncclAllReduce"; lives for ever */
     /* Names what it reads and writes (gpusim_reads(), gpusim_writes()), when it starts: live
      * memory of the device, and no race; NULL: nothing. */
     void (*ranges)(const void *argument, struct gpusim_accesses *accesses);

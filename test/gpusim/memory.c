@@ -95,7 +95,7 @@ void gpusim_memory_unlock(void)
 void *gpusim_at(uint64_t address)
 {
     return memory_is_ours(address) ? (void *)(memory.alias + (address - memory.base))
-                            : (void *)(uintptr_t)address;
+                                   : (void *)(uintptr_t)address;
 }
 
 /* ---- allocations ---- */
@@ -301,8 +301,7 @@ int sim_cuMemFreeHost(void *pointer)
     return free_memory("cuMemFreeHost", (uint64_t)(uintptr_t)pointer, true);
 }
 
-static void give_attribute(
-        void *value, int attribute, const struct allocation *of)
+static void give_attribute(void *value, int attribute, const struct allocation *of)
 {
     switch (attribute) {
     case CU_POINTER_CONTEXT:

@@ -259,8 +259,8 @@ int access_by_op(const struct stream *stream, const struct op *op)
 
     for (size_t i = 0; i < op->accesses.count; i++) {
         const struct touched *touched = &op->accesses.list[i];
-        struct allocation *allocation =
-                memory_check(op->what.label, touched->range.start, touched->range.bytes);
+        struct allocation *allocation = memory_check(
+                op->what.label, touched->range.start, touched->range.bytes);
 
         if (allocation == NULL) {
             return CUDA_ILLEGAL_ADDRESS;

@@ -257,9 +257,8 @@ static void append(struct stream *stream, struct op *op)
     pthread_cond_broadcast(&stream->changed);
 }
 
-static struct op *wait_new(
-        struct stream *stream, struct stream *behind, uint64_t sequence,
-        const struct clock *clock)
+static struct op *wait_new(struct stream *stream, struct stream *behind,
+        uint64_t sequence, const struct clock *clock)
 {
     struct op *op = op_mark("wait");
 

@@ -240,7 +240,8 @@ static bool run_step(struct program *program)
     }
     races = order_step(program, step);
     if (step->stream == HOST) {
-        assert_true(gpusim_write(bench.buffer[step->to] + step->at, bytes, step->bytes));
+        assert_true(
+                gpusim_write(bench.buffer[step->to] + step->at, bytes, step->bytes));
     } else if (step->from < 0) {
         fill(bench.buffer[step->to] + step->at, step->bytes,
                 bench.stream[step->stream]);

@@ -68,8 +68,8 @@ static nccl_result call(enum function function, const void *input, const void *o
 nccl_result ncclAllReduce(const void *input, void *output, size_t count,
         nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream)
 {
-    return call(FUNCTION_ALL_REDUCE, input, output, count, dtype, op, NONE, comm,
-            stream);
+    return call(
+            FUNCTION_ALL_REDUCE, input, output, count, dtype, op, NONE, comm, stream);
 }
 
 nccl_result ncclReduce(const void *input, void *output, size_t count, nccl_dtype dtype,
@@ -81,8 +81,8 @@ nccl_result ncclReduce(const void *input, void *output, size_t count, nccl_dtype
 nccl_result ncclBroadcast(const void *input, void *output, size_t count,
         nccl_dtype dtype, int root, nccl_comm comm, cu_stream stream)
 {
-    return call(FUNCTION_BROADCAST, input, output, count, dtype, NONE, root, comm,
-            stream);
+    return call(
+            FUNCTION_BROADCAST, input, output, count, dtype, NONE, root, comm, stream);
 }
 
 nccl_result ncclAllGather(const void *input, void *output, size_t input_count,

@@ -176,7 +176,8 @@ static void take(nccl_comm comm, const struct call *call)
     if (call->fold >= 0) {
         take_folded(comm, call, own_part(comm, call, functions[call->function].input));
     } else if (call->function == FUNCTION_BROADCAST) {
-        segment_take(segment, segment_place(segment, call->root, 0), call->output, bytes);
+        segment_take(
+                segment, segment_place(segment, call->root, 0), call->output, bytes);
     } else {
         for (int rank = 0; rank < comm->ranks; rank++) {
             segment_take(segment, segment_place(segment, rank, 0),

@@ -204,7 +204,7 @@ _Noreturn void comm_report_hang(nccl_comm comm, const char *what, uint64_t missi
     }
     comm_report_fatal("HANG: rank %d of communicator %04x waits in %s for rank %d%s",
             comm->rank, segment_id_number(comm->segment.id), what, rank,
-            rank == comm->ranks ? " (nobody)"
+            rank == comm->ranks          ? " (nobody)"
                     : rank == comm->rank ? " (itself)"
                     : segment_state(&comm->segment, rank) == SEGMENT_GONE
                     ? " (which has left)"
