@@ -106,7 +106,6 @@ struct function {
 };
 
 static struct function functions[FUNCTIONS_MAX];
-static bool is_ready;
 
 static struct function *function_get(const char *name)
 {
@@ -129,15 +128,14 @@ static void fault_set(const char *name, long nth, int error)
     function->error = error;
 }
 
-/* GPUSIM_FAIL, read at the first call. */
-static void faults_read(void)
+/* GPUSIM_FAIL. */
+static void __attribute__((constructor)) faults_read(void)
 {
     const char *text = getenv("GPUSIM_FAIL");
     char name[64];
     int error;
     long nth;
 
-    is_ready = true;
     if (text == NULL) {
         return;
     }
@@ -151,12 +149,8 @@ static void faults_read(void)
 
 int call_count(const char *name)
 {
-    struct function *function;
+    struct function *function = function_get(name);
 
-    if (!is_ready) {
-        faults_read();
-    }
-    function = function_get(name);
     function->calls++;
     return function->fails_at == 0 || function->fails_at == function->calls
             ? function->error

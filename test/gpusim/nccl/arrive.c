@@ -121,15 +121,12 @@ nccl_result ncclGetUniqueId(struct nccl_id *id)
     return result;
 }
 
-/* What all ranks must have been given alike; 0: one is no id. */
+/* What all ranks must have been given alike. */
 static uint64_t hash_ids(const struct nccl_id *ids, int count)
 {
     uint64_t hash = 1;
 
     for (int i = 0; i < count; i++) {
-        if (!segment_is_id((const unsigned char *)ids[i].bytes)) {
-            return 0;
-        }
         for (size_t b = 0; b < sizeof ids[i].bytes; b++) {
             hash = (hash ^ (unsigned char)ids[i].bytes[b]) * UINT64_C(0x100000001b3);
         }
@@ -172,7 +169,7 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
         return result;
     }
     if (size > SEGMENT_RANKS_MAX || rank < 0 || rank >= size || id_count > size ||
-            hash == 0 || cuCtxGetDevice(&device) != CU_SUCCESS ||
+            cuCtxGetDevice(&device) != CU_SUCCESS ||
             (config != NULL && !take_config(config, &blocks))) {
         return job_group_failed(comm_error(NCCL_INVALID_ARGUMENT,
                 "%s: rank %d of %d, the config, its network, the context or one of %d "

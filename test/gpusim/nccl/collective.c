@@ -8,9 +8,9 @@
  * their order. A send ends when the receiver has taken it, so that what is not matched hangs,
  * as on a GPU.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "ops/reduce/reduce.h"
 #include "test/gpusim/nccl/launch.h"
 
@@ -54,18 +54,12 @@ static const struct {
     [FUNCTION_REDUCE_SCATTER] = { "ncclReduceScatter", SIDE_ALL, SIDE_ONE },
     [FUNCTION_SEND] = { "ncclSend", SIDE_ONE, SIDE_NONE },
     [FUNCTION_RECV] = { "ncclRecv", SIDE_NONE, SIDE_ONE },
-    [FUNCTION_MESSAGE] = { "a message", SIDE_NONE, SIDE_NONE },
     [FUNCTION_INIT] = { "ncclCommInitRank", SIDE_NONE, SIDE_NONE },
     [FUNCTION_SPLIT] = { "ncclCommSplit", SIDE_NONE, SIDE_NONE },
     [FUNCTION_DESTROY] = { "ncclCommDestroy", SIDE_NONE, SIDE_NONE },
 };
 
 /* ---- calls ---- */
-
-const char *type_name(nccl_dtype type)
-{
-    return tutti_dtype_name(types[type]);
-}
 
 const char *function_name(enum function function)
 {
@@ -151,7 +145,7 @@ static void take_folded(nccl_comm comm, const struct call *call, uint64_t part)
     struct segment *segment = &comm->segment;
     const size_t bytes = part_bytes(call);
     void *sum = gpusim_at(call->output);
-    void *more = must(mem_alloc(bytes));
+    void *more = malloc(bytes);
 
     segment_take(segment, segment_place(segment, 0, 0) + part, call->output, bytes);
     for (int rank = 1; rank < comm->ranks; rank++) {
@@ -162,7 +156,7 @@ static void take_folded(nccl_comm comm, const struct call *call, uint64_t part)
                 call->count);
         gpusim_memory_unlock();
     }
-    mem_free(more);
+    free(more);
 }
 
 static void take(nccl_comm comm, const struct call *call)
@@ -228,7 +222,7 @@ static struct segment_facts message_of(const struct call *call)
 {
     struct segment_facts facts = facts_of(call);
 
-    facts.function = FUNCTION_MESSAGE;
+    facts.function = FUNCTION_SEND;
     facts.input_place = facts.output_place = call->input_place + call->output_place;
     facts.root = -1;
     return facts;

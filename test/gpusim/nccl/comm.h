@@ -77,9 +77,6 @@ struct nccl_comm_object {
     uint64_t registered; /* times that memory was                            */
 };
 
-/* The memory, which must be there: the process ends otherwise. */
-void *must(void *memory);
-
 /* ---- comm.c: handles ---- */
 
 /* A new one, ARRIVING. */

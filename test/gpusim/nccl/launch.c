@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "test/gpusim/nccl/calls.h"
 
 /*
@@ -90,8 +89,8 @@ static int body(void *argument)
 void launch_drop(struct launch *launch)
 {
     if (launch != NULL) {
-        mem_free(launch->calls);
-        mem_free(launch);
+        free(launch->calls);
+        free(launch);
     }
 }
 
@@ -164,9 +163,7 @@ static void count(struct launch *launch, int by)
 
 static void add_call(struct launch *launch, const struct call *call)
 {
-    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
-        abort();
-    }
+    launch->calls = realloc(launch->calls, (launch->count + 1) * sizeof *call);
     launch->calls[launch->count++] = *call;
 }
 
@@ -174,7 +171,7 @@ static void add_call(struct launch *launch, const struct call *call)
 static void *again(void *argument)
 {
     const struct launch *captured = argument;
-    struct launch *launch = must(mem_calloc(1, sizeof *launch));
+    struct launch *launch = calloc(1, sizeof *launch);
 
     launch->comm = captured->comm;
     for (size_t i = 0; i < captured->count; i++) {
@@ -248,7 +245,7 @@ nccl_result launch_call(nccl_comm comm, const struct call *call)
     struct launch *launch = kept == NULL ? NULL : *kept;
 
     if (launch == NULL) {
-        launch = must(mem_calloc(1, sizeof *launch));
+        launch = calloc(1, sizeof *launch);
         launch->comm = comm;
     } else if (launch->comm != comm || launch->calls[0].stream != call->stream) {
         comm_report_fatal("a group of several communicators or streams, which is not "

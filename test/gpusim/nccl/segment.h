@@ -95,8 +95,6 @@ struct segment {
 
 /* Makes memory for a communicator and the id by which it is found. */
 void segment_id_make(unsigned char *bytes);
-/* True for bytes of segment_id_make(). */
-bool segment_is_id(const unsigned char *bytes);
 /* The number by which reports name the communicator of an id. */
 unsigned segment_id_number(const unsigned char *bytes);
 /* Its maker lets go of an id that nobody has opened. */
