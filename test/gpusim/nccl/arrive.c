@@ -105,7 +105,7 @@ static nccl_result arrive_step(struct job *job)
     segment_agree(&comm->segment, SEGMENT_HOSTS, UINT64_MAX);
     check_devices(comm);
     segment_release(&comm->segment);
-    comm_live(comm, COMM_LIVE);
+    atomic_store(&comm->life, COMM_LIVE);
     return NCCL_SUCCESS;
 }
 

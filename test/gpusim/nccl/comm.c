@@ -25,6 +25,39 @@ static struct nccl_comm_object *newest; /* of all; live_lock() */
 /* What ncclGetLastError says, whatever the communicator. */
 static _Thread_local char last_error[256];
 
+/* ---- what tests see ---- */
+
+static pthread_mutex_t now_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpusim_nccl_live now;
+
+struct gpusim_nccl_live *live_lock(void)
+{
+    (void)pthread_mutex_lock(&now_lock);
+    return &now;
+}
+
+void live_unlock(void)
+{
+    (void)pthread_mutex_unlock(&now_lock);
+}
+
+struct gpusim_nccl_live gpusim_nccl_live(void)
+{
+    const struct gpusim_nccl_live live = *live_lock();
+
+    live_unlock();
+    return live;
+}
+
+int fault_of(int rank, const char *what)
+{
+    char name[64];
+    const int fault = gpusim_call(what);
+
+    (void)snprintf(name, sizeof name, "%s of rank %d", what, rank);
+    return fault != 0 ? fault : gpusim_call(name);
+}
+
 /* ---- handles ---- */
 
 nccl_comm comm_create(int rank, int ranks, bool blocking)
@@ -130,13 +163,6 @@ const char *ncclGetLastError(nccl_comm comm)
 {
     (void)comm;
     return last_error;
-}
-
-void comm_live(nccl_comm comm, enum comm_life life)
-{
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->life = life;
-    (void)pthread_mutex_unlock(&comm->lock);
 }
 
 void comm_quit(nccl_comm comm)

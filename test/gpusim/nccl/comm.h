@@ -60,7 +60,7 @@ struct nccl_comm_object {
     cu_pointer scratch; /* device memory, as NCCL has some; 0: none         */
 
     pthread_mutex_t lock; /* of what follows                                  */
-    enum comm_life life;
+    _Atomic enum comm_life life;
     atomic_int users; /* calls that are inside                            */
     int workers; /* of these, calls that NCCL wants one at a time    */
     atomic_int flying; /* launches that have not ended                     */
@@ -103,7 +103,6 @@ nccl_result comm_misuse(
 nccl_result comm_error(nccl_result result, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
-void comm_live(nccl_comm comm, enum comm_life life);
 /* Makes kernels and jobs leave; those that wait notice at once. */
 void comm_quit(nccl_comm comm);
 /* True while launches have not ended, or may come again from a graph. */
@@ -139,7 +138,7 @@ struct launch **job_group_launch(void);
 /* Forgets what is pending; the lock of the communicator is held. */
 void job_drop_pending_locked(nccl_comm comm);
 
-/* ---- testing.c, for which see gpusim_nccl.h ---- */
+/* ---- comm.c: what tests see, for which see gpusim_nccl.h ---- */
 
 /* What a fault (gpusim_fail()) makes of it that `what` happens to a rank; 0: none does. */
 int fault_of(int rank, const char *what);

@@ -13,7 +13,7 @@ static nccl_result finalize_step(struct job *job)
     if (comm_is_needed(job->comm)) {
         return NCCL_IN_PROGRESS;
     }
-    comm_live(job->comm, COMM_FINALIZED);
+    atomic_store(&job->comm->life, COMM_FINALIZED);
     return NCCL_SUCCESS;
 }
 
