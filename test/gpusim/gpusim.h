@@ -31,7 +31,7 @@ struct gpusim_op {
     const char
             *label; /* says in reports what this was: "ncclAllReduce"; lives for ever */
     /* Names what it reads and writes (gpusim_reads(), gpusim_writes()), when it starts: live
-     * memory of the device, and no race; NULL: nothing. */
+     * memory of the device, and no race; NULL: nothing. Calls nothing else of this header. */
     void (*ranges)(const void *argument, struct gpusim_accesses *accesses);
     int (*body)(void *argument); /* run by the stream's thread; a result other than
                                          0 is a sticky error of the stream's context.

@@ -166,14 +166,6 @@ void memory_close(void);
 
 /* ---- streams.c ---- */
 
-struct gpusim_accesses {
-    struct touched {
-        struct gpusim_range range;
-        bool writes;
-    } * list; /* owned */
-    size_t count, capacity;
-};
-
 /* A place on a stream that others wait for: how far, and what has happened before. */
 struct place {
     struct stream *stream; /* NULL: there is nothing to wait for */
@@ -184,7 +176,6 @@ struct place {
 struct op {
     struct op *next;
     struct gpusim_op what; /* without a body: a record or a wait */
-    struct gpusim_accesses accesses;
     struct stream *behind; /* it waits for so much of this one; NULL: for nothing */
     uint64_t sequence;
     struct clock clock; /* what happened before it, itself included */

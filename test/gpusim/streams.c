@@ -30,31 +30,8 @@ void op_free(struct op *op)
     if (op->what.dispose != NULL) {
         op->what.dispose(op->what.argument);
     }
-    free(op->accesses.list);
     clock_fini(&op->clock);
     free(op);
-}
-
-static void add(struct gpusim_accesses *to, uint64_t start, size_t bytes, bool writes)
-{
-    if (bytes == 0) {
-        return;
-    }
-    if (to->count == to->capacity) {
-        to->capacity = 2 * to->capacity + 4;
-        to->list = realloc(to->list, to->capacity * sizeof *to->list);
-    }
-    to->list[to->count++] = (struct touched){ { start, bytes }, writes };
-}
-
-void gpusim_reads(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
-{
-    add(accesses, start, bytes, false);
-}
-
-void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
-{
-    add(accesses, start, bytes, true);
 }
 
 /* ---- the thread of a stream ---- */
@@ -117,9 +94,6 @@ static int op_run(struct stream *stream, struct op *op)
 
     pthread_mutex_unlock(&sim.lock);
     delay(stream, op);
-    if (op->what.ranges != NULL) {
-        op->what.ranges(op->what.argument, &op->accesses);
-    }
     pthread_mutex_lock(&sim.lock);
     if (stream_skips(stream)) {
         return CUDA_SUCCESS;
