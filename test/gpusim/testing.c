@@ -94,7 +94,8 @@ static void __attribute__((destructor)) reports_end(void)
 /* ---- faults ---- */
 
 enum {
-    FUNCTIONS_MAX = 512 /* those of both libraries, and four faults of each of 64 ranks */
+    FUNCTIONS_MAX =
+            512 /* those of both libraries, and four faults of each of 64 ranks */
 };
 
 /* A function of either library, or what else a fault names. */
