@@ -88,7 +88,7 @@ void *caller_stream(void)
 {
     void *stream = NULL;
 
-    assert_int_equal(cuStreamCreateWithPriority(&stream, 1, 0), 0);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
     return stream;
 }
 

@@ -89,27 +89,29 @@ static void expect_one_cause(struct ends_rank *r)
 /* What NCCL does on some ranks, and what all are told then. */
 static const struct trouble {
     const char *name; /* of the case */
-    const char *fault; /* of gpusim_nccl_fail(); NULL: none */
+    const char *fault; /* of gpusim_fail(); NULL: none */
+    long nth;
+    int error;
     const char *words;
     bool comes_first; /* before the first sum */
     bool is_one_cause; /* only one rank can have found it */
     bool takes_time;
 } troubles[] = {
-    { "async_error", "1:async:1:6", "process set 0", false, true, false },
-    { "aborts_meet", "1:async:1:6", "process set 0", false, true, false },
-    { "refused", "*:ncclAllReduce:0:2",
+    { "async_error", "async of rank 1", 1, 6, "process set 0", false, true, false },
+    { "aborts_meet", "async of rank 1", 1, 6, "process set 0", false, true, false },
+    { "refused", "ncclAllReduce", 0, 2,
             "NCCL cannot put a batch on the GPU for process set 0 on GPU ", false,
             false, false },
     /* A rank whose buffer cannot be registered cannot go on: the others would be. */
-    { "unregistered", "*:ncclMemAlloc:1:1", "gpu_register=false does without", true,
+    { "unregistered", "ncclMemAlloc", 1, 1, "gpu_register=false does without", true,
             false, false },
-    { "no_network", NULL,
+    { "no_network", NULL, 0, 0,
             "cannot make a communicator (over the network that gpu_nccl_net names)",
             true, false, false },
     /* A communicator that is never ready. */
-    { "no_meeting", "*:init:0:1", "have not met in NCCL", true, false, true },
+    { "no_meeting", "init", 0, 1, "have not met in NCCL", true, false, true },
     /* One rank has no memory left to pack tensors in, and the others do. */
-    { "no_memory", NULL, "out of memory", false, true, false },
+    { "no_memory", NULL, 0, 0, "out of memory", false, true, false },
 };
 
 /* What cannot be had is said. */
@@ -139,7 +141,7 @@ static void run_trouble(struct ends_rank *r)
     }
     ends_meet(r);
     if (r->rank == 0 && trouble->fault != NULL) {
-        gpusim_nccl_fail(trouble->fault);
+        gpusim_fail(trouble->fault, trouble->nth, trouble->error);
     }
     if (r->rank == CULPRIT && strcmp(trouble->name, "no_memory") == 0) {
         take_memory(r);
@@ -177,7 +179,7 @@ static void run_aborts_meet(struct ends_rank *r)
 {
     CHECK(sum_of_set(r) == TUTTI_OK);
     if (r->rank == 0) {
-        gpusim_nccl_fail("*:abortmeets:0:0");
+        gpusim_fail("abortmeets", 0, 1);
     }
     run_trouble(r);
 }
@@ -267,7 +269,7 @@ static void submit_held(
     ends_meet(r);
     calls = gpusim_calls("ncclAllReduce") + r->size;
     if (r->rank == 0) {
-        gpusim_nccl_fail("0:late:1:0");
+        gpusim_fail("late of rank 0", 1, 1);
         gpusim_hold(r->stream);
     }
     ends_meet(r);

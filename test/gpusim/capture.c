@@ -296,13 +296,6 @@ int sim_cuStreamIsCapturing(void *stream, int *status)
     return sim_cuStreamGetCaptureInfo_v2(stream, status, NULL, NULL, NULL, NULL);
 }
 
-bool sim_gpusim_is_captured(const void *stream)
-{
-    const struct stream *found = stream_of(stream);
-
-    return found != NULL && found->capture != NULL;
-}
-
 int sim_cuThreadExchangeStreamCaptureMode(int *mode)
 {
     enum capture_mode previous = thread_mode;
@@ -318,19 +311,6 @@ int sim_cuGraphDestroy(void *graph)
 {
     object_drop(graph);
     capture_release_locked(graph);
-    return CUDA_SUCCESS;
-}
-
-/* Their number only. */
-int sim_cuGraphGetNodes(void *graph, void **nodes, size_t *count)
-{
-    const struct capture *capture = graph;
-
-    (void)nodes;
-    *count = 0;
-    for (size_t n = 0; n < capture->count; n++) {
-        *count += capture->nodes[n].op != NULL ? 1 : 0;
-    }
     return CUDA_SUCCESS;
 }
 
@@ -393,18 +373,12 @@ int sim_cuGraphExecDestroy(void *exec)
 /* As the node, but that it lives as long as the launch. */
 static struct op *op_again(const struct op *node)
 {
-    struct op *op = op_new(node->label, node->body, node->argument, NULL);
+    struct op *op = op_new(&node->what);
 
-    op->ranges = node->ranges;
-    if (node->again != NULL) {
-        op->argument = node->again(node->argument);
-        op->dispose = node->dispose;
-    }
-    for (size_t i = 0; i < node->accesses.count; i++) {
-        const struct touched *touched = &node->accesses.list[i];
-
-        (touched->writes ? gpusim_writes : gpusim_reads)(
-                &op->accesses, touched->range.start, touched->range.bytes);
+    op->what.dispose = NULL;
+    if (node->what.again != NULL) {
+        op->what.argument = node->what.again(node->what.argument);
+        op->what.dispose = node->what.dispose;
     }
     return op;
 }
@@ -437,7 +411,9 @@ int sim_cuGraphLaunch(void *exec, void *stream)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    end = op_new("end of cuGraphLaunch", NULL, graph, capture_release);
+    end = op_mark("end of cuGraphLaunch");
+    end->what.argument = graph;
+    end->what.dispose = capture_release;
     (void)atomic_fetch_add(&graph->owners, 1);
     result = stream_submit(launched, end);
     place_note(&executable->end, launched);

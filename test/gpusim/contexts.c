@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/gpu/driver.h"
 #include "test/gpusim/state.h"
 
 enum {
@@ -17,13 +18,6 @@ enum {
 };
 
 /* ---- devices ---- */
-
-/* CU_DEVICE_ATTRIBUTE_ values of those that the product asks for; others are 0. */
-enum device_attribute {
-    ATTRIBUTE_SMS = 16,
-    ATTRIBUTE_L2_BYTES = 38,
-    ATTRIBUTE_MAJOR = 75
-};
 
 int devices_init(void)
 {
@@ -45,11 +39,6 @@ int device_find(int device)
 {
     return device >= 0 && device < sim.device_count ? CUDA_SUCCESS
                                                     : CUDA_INVALID_DEVICE;
-}
-
-const char *gpusim_device_pci(int device)
-{
-    return device_find(device) == CUDA_SUCCESS ? sim.devices[device].pci : NULL;
 }
 
 int sim_cuDeviceGetCount(int *count)
@@ -92,10 +81,10 @@ int sim_cuDeviceGetUuid(void *uuid, int device)
 int sim_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     (void)device;
-    *value = attribute == ATTRIBUTE_SMS       ? 8
-            : attribute == ATTRIBUTE_L2_BYTES ? 32 << 20
-            : attribute == ATTRIBUTE_MAJOR    ? 9
-                                              : 0;
+    *value = attribute == CU_DEVICE_SM_COUNT          ? 8
+            : attribute == CU_DEVICE_L2_BYTES         ? 32 << 20
+            : attribute == CU_DEVICE_CAPABILITY_MAJOR ? 9
+                                                      : 0;
     return CUDA_SUCCESS;
 }
 
@@ -312,11 +301,6 @@ int sim_cuCtxSynchronize(void)
         }
     }
     return context_check(context);
-}
-
-int sim_gpusim_current_device(void)
-{
-    return context_current() == NULL ? -1 : context_current()->device;
 }
 
 void gpusim_fail_device(int device, int result)

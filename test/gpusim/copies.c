@@ -16,12 +16,18 @@ struct copy {
     char staged[]; /* of pageable memory */
 };
 
-struct memory_fill {
-    uint64_t to;
-    size_t count; /* of elements */
-    size_t width; /* bytes each  */
-    uint32_t value;
-};
+static bool is_staged(const struct copy *copy)
+{
+    return copy->from == (uint64_t)(uintptr_t)copy->staged;
+}
+
+static void copy_ranges(const void *argument, struct gpusim_accesses *accesses)
+{
+    const struct copy *copy = argument;
+
+    gpusim_reads(accesses, copy->from, is_staged(copy) ? 0 : copy->bytes);
+    gpusim_writes(accesses, copy->to, memory_is_ours(copy->to) ? copy->bytes : 0);
+}
 
 static int copy_body(void *argument)
 {
@@ -33,25 +39,13 @@ static int copy_body(void *argument)
     return CUDA_SUCCESS;
 }
 
-static struct copy *copy_new(uint64_t to, uint64_t from, size_t bytes, bool staged)
-{
-    struct copy *copy = malloc(sizeof *copy + (staged ? bytes : 0));
-
-    *copy = (struct copy){ .to = to, .from = from, .bytes = bytes };
-    if (staged) {
-        memcpy(copy->staged, (const void *)(uintptr_t)from, bytes);
-        copy->from = (uint64_t)(uintptr_t)copy->staged;
-    }
-    return copy;
-}
-
 /* Of which this side must be memory that CUDA knows. */
 static int copy(const char *function, uint64_t known, uint64_t to, uint64_t from,
         size_t bytes, struct stream *stream)
 {
-    const bool from_pageable = memory_find(from) == NULL;
-    const bool to_pageable = memory_find(to) == NULL;
-    struct op *op;
+    const bool from_pageable = !memory_is_ours(from);
+    const bool to_pageable = !memory_is_ours(to);
+    struct copy *copy;
     int result;
 
     if (bytes == 0) {
@@ -63,13 +57,26 @@ static int copy(const char *function, uint64_t known, uint64_t to, uint64_t from
     if (to_pageable && stream->capture != NULL) {
         return capture_refuses_waiting(stream);
     }
-    sim.pageable_copies += from_pageable || to_pageable ? 1 : 0;
-    op = op_new(function, copy_body, copy_new(to, from, bytes, from_pageable), free);
-    gpusim_reads(&op->accesses, from, from_pageable ? 0 : bytes);
-    gpusim_writes(&op->accesses, to, to_pageable ? 0 : bytes);
-    result = stream_submit(stream, op);
+    copy = malloc(sizeof *copy + (from_pageable ? bytes : 0));
+    *copy = (struct copy){ .to = to, .from = from, .bytes = bytes };
+    if (from_pageable) {
+        memcpy(copy->staged, (const void *)(uintptr_t)from, bytes);
+        copy->from = (uint64_t)(uintptr_t)copy->staged;
+    }
+    result = stream_submit(stream,
+            op_new(&(struct gpusim_op){ .label = function,
+                    .ranges = copy_ranges,
+                    .body = copy_body,
+                    .dispose = free,
+                    .argument = copy }));
     return result == CUDA_SUCCESS && to_pageable ? sim_cuStreamSynchronize(stream)
                                                  : result;
+}
+
+/* As with the driver, that is not asynchronous. */
+static void count_pageable(const void *host)
+{
+    sim.pageable_copies += memory_is_ours((uint64_t)(uintptr_t)host) ? 0 : 1;
 }
 
 int sim_cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
@@ -81,57 +88,44 @@ int sim_cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *str
 
 int sim_cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
 {
+    count_pageable(from);
     return copy(
             "cuMemcpyHtoDAsync_v2", to, to, (uint64_t)(uintptr_t)from, bytes, stream);
 }
 
 int sim_cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
+    count_pageable(to);
     return copy(
             "cuMemcpyDtoHAsync_v2", from, (uint64_t)(uintptr_t)to, from, bytes, stream);
 }
 
-static int fill_body(void *argument)
+/* A fill is a copy of so much pageable memory. */
+static int fill(const char *function, uint64_t to, const void *value, size_t width,
+        size_t count, struct stream *stream)
 {
-    const struct memory_fill *fill = argument;
-    char *to = gpusim_at(fill->to);
+    char *values = malloc(count * width + 1);
+    int result = CUDA_INVALID_VALUE;
 
-    gpusim_memory_lock();
-    for (size_t i = 0; i < fill->count; i++) {
-        memcpy(to + i * fill->width, &fill->value, fill->width);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(values + i * width, value, width);
     }
-    gpusim_memory_unlock();
-    return CUDA_SUCCESS;
-}
-
-static int fill(const char *function, struct memory_fill fill, struct stream *stream)
-{
-    const size_t bytes = fill.count * fill.width;
-    struct memory_fill *argument;
-    struct op *op;
-
-    if (bytes == 0) {
-        return CUDA_SUCCESS;
+    if (to % width == 0) {
+        result = copy(
+                function, to, to, (uint64_t)(uintptr_t)values, count * width, stream);
     }
-    if (fill.to % fill.width != 0 || memory_check(function, fill.to, bytes) == NULL) {
-        return CUDA_INVALID_VALUE;
-    }
-    argument = malloc(sizeof *argument);
-    *argument = fill;
-    op = op_new(function, fill_body, argument, free);
-    gpusim_writes(&op->accesses, fill.to, bytes);
-    return stream_submit(stream, op);
+    free(values);
+    return result;
 }
 
 int sim_cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void *stream)
 {
-    return fill("cuMemsetD8Async", (struct memory_fill){ to, count, 1, value }, stream);
+    return fill("cuMemsetD8Async", to, &value, 1, count, stream);
 }
 
 int sim_cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void *stream)
 {
-    return fill(
-            "cuMemsetD32Async", (struct memory_fill){ to, count, 4, value }, stream);
+    return fill("cuMemsetD32Async", to, &value, sizeof value, count, stream);
 }
 
 struct host_call {
@@ -152,5 +146,9 @@ int sim_cuLaunchHostFunc(void *stream, void (*function)(void *), void *argument)
     struct host_call *call = malloc(sizeof *call);
 
     *call = (struct host_call){ .function = function, .argument = argument };
-    return stream_submit(stream, op_new("cuLaunchHostFunc", host_body, call, free));
+    return stream_submit(stream,
+            op_new(&(struct gpusim_op){ .label = "cuLaunchHostFunc",
+                    .body = host_body,
+                    .dispose = free,
+                    .argument = call }));
 }

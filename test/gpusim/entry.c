@@ -19,7 +19,7 @@ static int enter(const char *function, unsigned needs)
     int result;
 
     pthread_mutex_lock(&sim.lock);
-    result = sim_gpusim_call(function);
+    result = call_count(function);
     if (result == CUDA_SUCCESS && (needs & NEEDS_INIT) != 0 && sim.pid != getpid()) {
         result = CUDA_NOT_INITIALIZED;
     }
@@ -56,18 +56,6 @@ static int first_error(int one, int other)
 #include "test/gpusim/cuda.def"
 #undef CALL
 
-#define QUERY(type, name, parameters, arguments) \
-    type name parameters \
-    { \
-        type answer; \
-\
-        pthread_mutex_lock(&sim.lock); \
-        answer = sim_##name arguments; \
-        pthread_mutex_unlock(&sim.lock); \
-        return answer; \
-    }
-#include "test/gpusim/queries.def"
-#undef QUERY
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 int sim_cuInit(unsigned flags)

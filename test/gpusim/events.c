@@ -50,7 +50,7 @@ int sim_cuStreamSynchronize(void *stream)
     int result = capture_refuses_waiting(joined);
 
     if (result == CUDA_SUCCESS && joined == joined->context->legacy) {
-        result = stream_submit(joined, op_new("synchronise", NULL, NULL, NULL));
+        result = stream_submit(joined, op_mark("synchronise"));
     }
     if (result != CUDA_SUCCESS) {
         return result;
@@ -122,7 +122,7 @@ int sim_cuEventRecord(void *event, void *stream)
                                                   : capture_refuses(on);
 
     if (result == CUDA_SUCCESS && on->capture == NULL) {
-        result = stream_submit(on, op_new("cuEventRecord", NULL, NULL, NULL));
+        result = stream_submit(on, op_mark("cuEventRecord"));
     }
     if (result != CUDA_SUCCESS) {
         return result;

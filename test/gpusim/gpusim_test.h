@@ -26,7 +26,6 @@ GPUSIM_API long gpusim_take_reports(char *text, size_t capacity);
  */
 GPUSIM_API bool gpusim_read(void *to, uint64_t from, size_t bytes);
 GPUSIM_API bool gpusim_write(uint64_t to, const void *from, size_t bytes);
-GPUSIM_API bool gpusim_fill(uint64_t to, int byte, size_t bytes);
 
 /* As cudaDeviceReset by somebody else: all that the primary context had is gone. */
 GPUSIM_API void gpusim_reset(int device);
@@ -35,13 +34,22 @@ GPUSIM_API void gpusim_reset(int device);
 GPUSIM_API void gpusim_hold(void *stream);
 GPUSIM_API void gpusim_release(void *stream);
 
-/* Operations of the stream that have not ended. */
-GPUSIM_API uint64_t gpusim_pending(void *stream);
-
 /* ---- faults ---- */
 
-/* The nth call from now (1: the next one) of the function returns `error`; one at a time. */
-GPUSIM_API void gpusim_fail(const char *function, long nth, int error);
+/*
+ * The nth call from now (1: the next one; 0: every one) of a function of either library does
+ * nothing and returns `error`; one fault for each function. These are faults, too, of communicators
+ * of this process, for any rank or, as "late of rank 0", for one:
+ *
+ *   async       ncclCommGetAsyncError tells this error once the launch runs; its kernel stays until
+ *               it is aborted
+ *   init        the communicator is never ready
+ *   late        the launch is on its stream, but polls of a communicator that does not block say
+ *               until it is aborted that it is in progress
+ *   abortmeets  ncclCommAbort waits for the other ranks to come to theirs, but not for such as have
+ *               not come to the communicator
+ */
+GPUSIM_API void gpusim_fail(const char *what, long nth, int error);
 /* Device memory that can be had from now on; SIZE_MAX: all of the device's. */
 GPUSIM_API void gpusim_limit_memory(int device, size_t bytes);
 /* Forgets all faults. */

@@ -50,8 +50,9 @@ static const struct gpusim_kernel kernels[KERNEL_COUNT] = {
 };
 /* clang-format on */
 
-const struct gpusim_kernel *gpusim_kernel_table(size_t *count)
+static void __attribute__((constructor)) kernels_register(void)
 {
-    *count = sizeof kernels / sizeof kernels[0];
-    return kernels;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        gpusim_kernel_register(&kernels[i]);
+    }
 }

@@ -30,7 +30,6 @@ struct launch {
     _Alignas(16) char parameter[];
 };
 
-/* Those of other programs than the product. */
 static struct {
     const struct gpusim_kernel *kernels[KERNELS_MAX];
     size_t count;
@@ -38,14 +37,6 @@ static struct {
 
 static const struct gpusim_kernel *kernel_find(const char *name)
 {
-    size_t count = 0;
-    const struct gpusim_kernel *product = gpusim_kernel_table(&count);
-
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(product[i].name, name) == 0) {
-            return &product[i];
-        }
-    }
     for (size_t i = 0; i < registered.count; i++) {
         if (strcmp(registered.kernels[i]->name, name) == 0) {
             return registered.kernels[i];
@@ -64,27 +55,15 @@ void gpusim_kernel_register(const struct gpusim_kernel *kernel)
 /* ---- modules ---- */
 
 /* Loading code may wait for all that runs, as the driver may: a trap for whom it surprises. */
-static void load_code(void)
-{
-    if (context_check(context_current()) == CUDA_SUCCESS) {
-        context_wait(context_current());
-    }
-}
-
-static int load(void **handle, const struct context *context)
-{
-    struct module *module = object_new(MODULE, sizeof *module);
-
-    load_code();
-    module->context = context;
-    *handle = module;
-    return CUDA_SUCCESS;
-}
-
 int sim_cuModuleLoadData(void **module, const void *image)
 {
+    struct module *made = object_new(MODULE, sizeof *made);
+
     (void)image;
-    return load(module, context_current());
+    made->context = context_current();
+    context_wait(made->context);
+    *module = made;
+    return CUDA_SUCCESS;
 }
 
 int sim_cuModuleUnload(void *module)
@@ -101,7 +80,7 @@ int sim_cuModuleGetFunction(void **function, void *module, const char *name)
     if (kernel == NULL) {
         return CUDA_NOT_FOUND;
     }
-    load_code();
+    context_wait(context_current());
     made = object_new(KERNEL, sizeof *made);
     made->kernel = kernel;
     made->module = module;
@@ -141,46 +120,40 @@ static int launch_body(void *argument)
     return CUDA_SUCCESS;
 }
 
-/* The table of a kernel lies in device memory. */
-static void launch_ranges(void *argument, struct gpusim_accesses *accesses)
+static void launch_ranges(const void *argument, struct gpusim_accesses *accesses)
 {
     const struct launch *launch = argument;
 
-    gpusim_memory_lock();
     launch->launch.kernel->ranges(&launch->launch, accesses);
-    gpusim_memory_unlock();
-}
-
-static int launch_submit(const struct function *function, struct stream *stream,
-        unsigned blocks, unsigned threads, const void *parameter)
-{
-    const struct gpusim_kernel *kernel = function->kernel;
-    struct launch *launch;
-    struct op *op;
-
-    if (blocks == 0 || blocks > INT32_MAX || threads == 0 ||
-            threads > kernel->max_threads) {
-        return CUDA_INVALID_VALUE;
-    }
-    if (function->module->context != stream->context) {
-        return CUDA_INVALID_HANDLE;
-    }
-    launch = malloc(sizeof *launch + kernel->parameter_bytes);
-    launch->launch =
-            (struct gpusim_launch){ kernel, blocks, threads, launch->parameter };
-    memcpy(launch->parameter, parameter, kernel->parameter_bytes);
-    op = op_new(kernel->name, launch_body, launch, free);
-    op->ranges = launch_ranges;
-    return stream_submit(stream, op);
 }
 
 int sim_cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
         unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
         unsigned shared, void *stream, void **parameters, void **extra)
 {
+    const struct function *launched = function;
+    const struct gpusim_kernel *kernel = launched->kernel;
+    struct launch *launch;
+
     (void)extra;
     if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared != 0) {
         return CUDA_NOT_SUPPORTED;
     }
-    return launch_submit(function, stream, grid_x, block_x, parameters[0]);
+    if (grid_x == 0 || grid_x > INT32_MAX || block_x == 0 ||
+            block_x > kernel->max_threads) {
+        return CUDA_INVALID_VALUE;
+    }
+    if (launched->module->context != ((struct stream *)stream)->context) {
+        return CUDA_INVALID_HANDLE;
+    }
+    launch = malloc(sizeof *launch + kernel->parameter_bytes);
+    launch->launch =
+            (struct gpusim_launch){ kernel, grid_x, block_x, launch->parameter };
+    memcpy(launch->parameter, parameters[0], kernel->parameter_bytes);
+    return stream_submit(stream,
+            op_new(&(struct gpusim_op){ .label = kernel->name,
+                    .ranges = launch_ranges,
+                    .body = launch_body,
+                    .dispose = free,
+                    .argument = launch }));
 }

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ops/gpu/driver.h"
 #include "test/gpusim/state.h"
 
 enum {
@@ -32,7 +33,7 @@ static struct {
     bool protects;
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static bool is_ours(uint64_t address)
+bool memory_is_ours(uint64_t address)
 {
     return address - memory.base < 2 * arena_bytes && memory.base != 0;
 }
@@ -93,22 +94,8 @@ void gpusim_memory_unlock(void)
 
 void *gpusim_at(uint64_t address)
 {
-    return is_ours(address) ? (void *)(memory.alias + (address - memory.base))
-                            : (void *)(uintptr_t)address;
-}
-
-void gpusim_copy_out(void *to, uint64_t from, size_t bytes)
-{
-    gpusim_memory_lock();
-    memcpy(to, gpusim_at(from), bytes);
-    gpusim_memory_unlock();
-}
-
-void gpusim_copy_in(uint64_t to, const void *from, size_t bytes)
-{
-    gpusim_memory_lock();
-    memcpy(gpusim_at(to), from, bytes);
-    gpusim_memory_unlock();
+    return memory_is_ours(address) ? (void *)(memory.alias + (address - memory.base))
+                                   : (void *)(uintptr_t)address;
 }
 
 /* ---- allocations ---- */
@@ -119,7 +106,7 @@ struct allocation *memory_find(uint64_t address)
     struct allocation **link = &sim.allocations;
     struct allocation *found;
 
-    if (!is_ours(address)) {
+    if (!memory_is_ours(address)) {
         return NULL;
     }
     while (*link != NULL && address - (*link)->start >= (*link)->span_bytes) {
@@ -314,42 +301,28 @@ int sim_cuMemFreeHost(void *pointer)
     return free_memory("cuMemFreeHost", (uint64_t)(uintptr_t)pointer, true);
 }
 
-/* CU_POINTER_ATTRIBUTE_ values. */
-enum pointer_attribute {
-    POINTER_CONTEXT = 1,
-    POINTER_MEMORY_TYPE = 2,
-    POINTER_IS_MANAGED = 8,
-    POINTER_ORDINAL = 9,
-    POINTER_START = 11,
-    POINTER_SIZE = 12
-};
-
-enum memory_type {
-    TYPE_HOST = 1,
-    TYPE_DEVICE = 2
-};
-
-static void give_attribute(
-        void *value, enum pointer_attribute attribute, const struct allocation *of)
+static void give_attribute(void *value, int attribute, const struct allocation *of)
 {
     switch (attribute) {
-    case POINTER_CONTEXT:
+    case CU_POINTER_CONTEXT:
         *(void **)value = of->kind == MEMORY_MANAGED ? NULL : of->owner->handle;
         break;
-    case POINTER_MEMORY_TYPE:
-        *(unsigned *)value = of->kind == MEMORY_PINNED ? TYPE_HOST : TYPE_DEVICE;
+    case CU_POINTER_MEMORY_TYPE:
+        *(unsigned *)value = of->kind == MEMORY_PINNED ? 1 : CU_MEMORY_DEVICE;
         break;
-    case POINTER_START:
+    case CU_POINTER_RANGE_START:
         *(uint64_t *)value = of->start;
         break;
-    case POINTER_IS_MANAGED:
+    case CU_POINTER_IS_MANAGED:
         *(unsigned *)value = of->kind == MEMORY_MANAGED;
         break;
-    case POINTER_ORDINAL:
+    case CU_POINTER_DEVICE_ORDINAL:
         *(int *)value = of->owner->device;
         break;
-    case POINTER_SIZE:
+    case CU_POINTER_RANGE_SIZE:
         *(size_t *)value = of->bytes;
+        break;
+    default:
         break;
     }
 }
@@ -361,21 +334,21 @@ int sim_cuPointerGetAttributes(
     const struct allocation *found = memory_find_live(pointer);
 
     for (unsigned i = 0; found != NULL && i < count; i++) {
-        give_attribute(values[i], (enum pointer_attribute)attributes[i], found);
+        give_attribute(values[i], attributes[i], found);
     }
     return CUDA_SUCCESS;
 }
 
-int sim_gpusim_pointer_device(uint64_t address)
+int gpusim_pointer_device(uint64_t address)
 {
-    const struct allocation *found = memory_find_live(address);
+    const struct allocation *found;
+    int device = -1;
 
-    return found == NULL || found->kind != MEMORY_DEVICE ? -1 : found->owner->device;
-}
-
-bool sim_gpusim_range_is_live(uint64_t address, size_t bytes)
-{
-    const struct allocation *found = memory_find_live(address);
-
-    return found != NULL && bytes <= found->bytes - (address - found->start);
+    pthread_mutex_lock(&sim.lock);
+    found = memory_find_live(address);
+    if (found != NULL && found->kind == MEMORY_DEVICE) {
+        device = found->owner->device;
+    }
+    pthread_mutex_unlock(&sim.lock);
+    return device;
 }

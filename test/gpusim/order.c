@@ -246,34 +246,60 @@ void access_by_host(const char *label, const struct clock *clock,
     (void)touch(allocation, range, writes, &access, clock);
 }
 
-/* All that it touches; no more is said than its first race. */
-int access_by_op(const struct stream *stream, const struct op *op)
+/* What an operation has touched until now. */
+struct gpusim_accesses {
+    const struct stream *stream;
+    const struct op *op;
+    bool raced; /* no more is said than its first race */
+    int error; /* or 0 */
+};
+
+static void access_one(
+        struct gpusim_accesses *accesses, struct gpusim_range range, bool writes)
 {
+    const struct stream *stream = accesses->stream;
+    const struct op *op = accesses->op;
     const struct access access = {
-        .label = op->label,
+        .label = op->what.label,
         .who = stream->name,
         .time = clock_time(&op->clock, stream->actor),
         .actor = stream->actor,
     };
-    bool raced = false;
+    struct allocation *allocation;
 
-    for (size_t i = 0; i < op->accesses.count; i++) {
-        const struct touched *touched = &op->accesses.list[i];
-        struct allocation *allocation =
-                memory_check(op->label, touched->range.start, touched->range.bytes);
-
-        if (allocation == NULL) {
-            return CUDA_ILLEGAL_ADDRESS;
-        }
-        if (allocation->kind == MEMORY_DEVICE &&
-                allocation->owner->device != stream->context->device) {
-            gpusim_report("%s on %s touches memory of device %d", op->label,
-                    stream->name, allocation->owner->device);
-            return CUDA_ILLEGAL_ADDRESS;
-        }
-        raced = raced ||
-                touch(allocation, &touched->range, touched->writes, &access,
-                        &op->clock);
+    if (range.bytes == 0 || accesses->error != CUDA_SUCCESS) {
+        return;
     }
-    return CUDA_SUCCESS;
+    allocation = memory_check(access.label, range.start, range.bytes);
+    if (allocation == NULL) {
+        accesses->error = CUDA_ILLEGAL_ADDRESS;
+    } else if (allocation->kind == MEMORY_DEVICE &&
+            allocation->owner->device != stream->context->device) {
+        gpusim_report("%s on %s touches memory of device %d", access.label, access.who,
+                allocation->owner->device);
+        accesses->error = CUDA_ILLEGAL_ADDRESS;
+    } else {
+        accesses->raced = accesses->raced ||
+                touch(allocation, &range, writes, &access, &op->clock);
+    }
+}
+
+void gpusim_reads(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
+{
+    access_one(accesses, (struct gpusim_range){ start, bytes }, false);
+}
+
+void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
+{
+    access_one(accesses, (struct gpusim_range){ start, bytes }, true);
+}
+
+int access_by_op(const struct stream *stream, const struct op *op)
+{
+    struct gpusim_accesses accesses = { .stream = stream, .op = op };
+
+    if (op->what.ranges != NULL) {
+        op->what.ranges(op->what.argument, &accesses);
+    }
+    return accesses.error;
 }

@@ -39,6 +39,12 @@ void clock_join(struct clock *into, const struct clock *from);
 struct clock clock_copy(const struct clock *clock);
 void clock_fini(struct clock *clock);
 
+/* Bytes of device, pinned or managed memory. */
+struct gpusim_range {
+    uint64_t start; /* address as the product knows it */
+    size_t bytes; /* 0: nothing                      */
+};
+
 struct allocation;
 struct span;
 struct stream;
@@ -144,6 +150,8 @@ struct allocation {
 };
 
 int memory_init(void);
+/* False for pageable memory. Without the lock, too. */
+bool memory_is_ours(uint64_t address);
 /* The allocation that holds the address, also a freed one; NULL: not ours. */
 struct allocation *memory_find(uint64_t address);
 /* The live one that holds the address. */
@@ -158,14 +166,6 @@ void memory_close(void);
 
 /* ---- streams.c ---- */
 
-struct gpusim_accesses {
-    struct touched {
-        struct gpusim_range range;
-        bool writes;
-    } * list; /* owned */
-    size_t count, capacity;
-};
-
 /* A place on a stream that others wait for: how far, and what has happened before. */
 struct place {
     struct stream *stream; /* NULL: there is nothing to wait for */
@@ -175,26 +175,16 @@ struct place {
 
 struct op {
     struct op *next;
-    const char *label; /* lives for ever */
-    int (*body)(void *argument); /* NULL: nothing to run, as of a record or a wait */
-    void (*dispose)(void *argument);
-    void *(*again)(void *argument); /* see struct gpusim_op */
-    /* Names what it touches when it starts, without the lock; NULL: `accesses` says all. */
-    void (*ranges)(void *argument, struct gpusim_accesses *accesses);
-    void *argument;
-    struct gpusim_accesses accesses;
-    struct dependency {
-        struct stream *stream;
-        uint64_t sequence;
-    } * dependencies; /* owned */
-    size_t dependency_count;
+    struct gpusim_op what; /* without a body: a record or a wait */
+    struct stream *behind; /* it waits for so much of this one; NULL: for nothing */
+    uint64_t sequence;
     struct clock clock; /* what happened before it, itself included */
 };
 
-struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
-        void (*dispose)(void *argument));
+struct op *op_new(const struct gpusim_op *what);
+/* That does nothing. */
+struct op *op_mark(const char *label);
 void op_free(struct op *op);
-void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
 
 struct stream {
     struct object object; /* of one that the product has a handle of */
@@ -261,6 +251,11 @@ int capture_refuses(struct stream *stream);
 int capture_refuses_waiting(struct stream *stream);
 void capture_spoil(struct capture *capture);
 
+/* ---- testing.c ---- */
+
+/* gpusim_call(), with the lock. */
+int call_count(const char *function);
+
 /* ---- entry.c: what all share ---- */
 
 struct sim {
@@ -290,11 +285,6 @@ enum entry_needs {
 #define CALL(name, needs, finds, parameters, arguments) int sim_##name parameters;
 #include "test/gpusim/cuda.def"
 #undef CALL
-
-/* What is asked of the simulator, with the lock held. */
-#define QUERY(type, name, parameters, arguments) type sim_##name parameters;
-#include "test/gpusim/queries.def"
-#undef QUERY
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

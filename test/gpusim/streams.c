@@ -12,77 +12,36 @@
 
 /* ---- operations ---- */
 
-struct op *op_new(const char *label, int (*body)(void *argument), void *argument,
-        void (*dispose)(void *argument))
+struct op *op_new(const struct gpusim_op *what)
 {
     struct op *op = calloc(1, sizeof *op);
 
-    op->label = label;
-    op->body = body;
-    op->argument = argument;
-    op->dispose = dispose;
+    op->what = *what;
     return op;
+}
+
+struct op *op_mark(const char *label)
+{
+    return op_new(&(struct gpusim_op){ .label = label });
 }
 
 void op_free(struct op *op)
 {
-    if (op->dispose != NULL) {
-        op->dispose(op->argument);
+    if (op->what.dispose != NULL) {
+        op->what.dispose(op->what.argument);
     }
-    free(op->accesses.list);
     clock_fini(&op->clock);
-    free(op->dependencies);
     free(op);
-}
-
-void op_depend(struct op *op, struct stream *stream, uint64_t sequence)
-{
-    size_t count = op->dependency_count;
-
-    if (stream->done < sequence) {
-        op->dependencies =
-                realloc(op->dependencies, (count + 1) * sizeof *op->dependencies);
-        op->dependencies[count] =
-                (struct dependency){ .stream = stream, .sequence = sequence };
-        op->dependency_count++;
-    }
-}
-
-static void add(struct gpusim_accesses *to, uint64_t start, size_t bytes, bool writes)
-{
-    if (bytes == 0) {
-        return;
-    }
-    if (to->count == to->capacity) {
-        to->capacity = 2 * to->capacity + 4;
-        to->list = realloc(to->list, to->capacity * sizeof *to->list);
-    }
-    to->list[to->count++] = (struct touched){ { start, bytes }, writes };
-}
-
-void gpusim_reads(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
-{
-    add(accesses, start, bytes, false);
-}
-
-void gpusim_writes(struct gpusim_accesses *accesses, uint64_t start, size_t bytes)
-{
-    add(accesses, start, bytes, true);
 }
 
 /* ---- the thread of a stream ---- */
 
-/* A dependency of the first operation that has not ended; NULL: none. */
+/* What the first operation waits for; NULL: nothing. */
 static struct stream *stream_waits_for(const struct stream *stream)
 {
     const struct op *op = stream->head;
 
-    for (size_t i = 0; i < op->dependency_count; i++) {
-        if (op->dependencies[i].stream->done < op->dependencies[i].sequence) {
-            return op->dependencies[i].stream;
-        }
-    }
-    return NULL;
+    return op->behind != NULL && op->behind->done < op->sequence ? op->behind : NULL;
 }
 
 /* What is left of a context that failed or ended is not run. */
@@ -123,7 +82,7 @@ static void delay(const struct stream *stream, const struct op *op)
                         (uint64_t)(sim.delay_us + 1)),
     };
 
-    if (op->body != NULL && time.tv_nsec > 0) {
+    if (op->what.body != NULL && time.tv_nsec > 0) {
         (void)nanosleep(&time, NULL);
     }
 }
@@ -135,19 +94,16 @@ static int op_run(struct stream *stream, struct op *op)
 
     pthread_mutex_unlock(&sim.lock);
     delay(stream, op);
-    if (op->ranges != NULL) {
-        op->ranges(op->argument, &op->accesses);
-    }
     pthread_mutex_lock(&sim.lock);
     if (stream_skips(stream)) {
         return CUDA_SUCCESS;
     }
     result = access_by_op(stream, op);
-    if (result != CUDA_SUCCESS || op->body == NULL) {
+    if (result != CUDA_SUCCESS || op->what.body == NULL) {
         return result;
     }
     pthread_mutex_unlock(&sim.lock);
-    result = op->body(op->argument);
+    result = op->what.body(op->what.argument);
     pthread_mutex_lock(&sim.lock);
     return result;
 }
@@ -258,28 +214,47 @@ void streams_wake(void)
     }
 }
 
-static void follow(struct stream *stream, struct op *op, struct stream *before)
+static void append(struct stream *stream, struct op *op)
 {
-    op_depend(op, before, before->submitted);
-    clock_join(&stream->clock, &before->clock);
+    clock_join(&stream->clock, &sim.host);
+    clock_tick(&stream->clock, stream->actor);
+    op->clock = clock_copy(&stream->clock);
+    clock_tick(&sim.host, ACTOR_HOST);
+
+    stream->submitted++;
+    if (stream->tail == NULL) {
+        stream->head = op;
+    } else {
+        stream->tail->next = op;
+    }
+    stream->tail = op;
+    pthread_cond_broadcast(&stream->changed);
+}
+
+static struct op *wait_new(struct stream *stream, struct stream *behind,
+        uint64_t sequence, const struct clock *clock)
+{
+    struct op *op = op_mark("wait");
+
+    op->behind = behind;
+    op->sequence = sequence;
+    clock_join(&stream->clock, clock);
+    return op;
 }
 
 /* The legacy default stream and the blocking ones wait for each other. */
-static void follow_default(struct stream *stream, struct op *op)
+static void follow_default(struct stream *stream)
 {
-    struct context *context = stream->context;
+    const struct stream *legacy = stream->context->legacy;
 
     if ((stream->flags & STREAM_NON_BLOCKING) != 0) {
         return;
     }
-    if (stream != context->legacy) {
-        follow(stream, op, context->legacy);
-        return;
-    }
     for (struct stream *s = sim.streams; s != NULL; s = s->next) {
-        if (s != stream && s->context == context &&
-                (s->flags & STREAM_NON_BLOCKING) == 0) {
-            follow(stream, op, s);
+        if (s != stream && s->context == stream->context &&
+                (s->flags & STREAM_NON_BLOCKING) == 0 &&
+                (s == legacy || stream == legacy)) {
+            append(stream, wait_new(stream, s, s->submitted, &s->clock));
         }
     }
 }
@@ -296,20 +271,8 @@ int stream_submit(struct stream *stream, struct op *op)
         op_free(op);
         return result;
     }
-    follow_default(stream, op);
-    clock_join(&stream->clock, &sim.host);
-    clock_tick(&stream->clock, stream->actor);
-    op->clock = clock_copy(&stream->clock);
-    clock_tick(&sim.host, ACTOR_HOST);
-
-    stream->submitted++;
-    if (stream->tail == NULL) {
-        stream->head = op;
-    } else {
-        stream->tail->next = op;
-    }
-    stream->tail = op;
-    pthread_cond_broadcast(&stream->changed);
+    follow_default(stream);
+    append(stream, op);
     return CUDA_SUCCESS;
 }
 
@@ -332,15 +295,10 @@ void place_note(struct place *place, struct stream *stream)
 
 int place_follow(struct stream *stream, const struct place *place)
 {
-    struct op *op;
-
-    if (place->stream == NULL) {
-        return CUDA_SUCCESS;
-    }
-    clock_join(&stream->clock, &place->clock);
-    op = op_new("cuStreamWaitEvent", NULL, NULL, NULL);
-    op_depend(op, place->stream, place->sequence);
-    return stream_submit(stream, op);
+    return place->stream == NULL
+            ? CUDA_SUCCESS
+            : stream_submit(stream,
+                      wait_new(stream, place->stream, place->sequence, &place->clock));
 }
 
 /* An event may be recorded again, or destroyed, while this waits. */
@@ -361,27 +319,22 @@ void place_fini(struct place *place)
 
 /* ---- operations of the NCCL half ---- */
 
-/* The ranges are looked at when it starts. */
-int sim_gpusim_enqueue(void *stream, const struct gpusim_op *asked)
+int gpusim_enqueue(void *stream, const struct gpusim_op *asked)
 {
     struct op *op;
-    int result = stream_find(&stream);
+    int result;
 
-    if (result != CUDA_SUCCESS) {
-        return result;
+    pthread_mutex_lock(&sim.lock);
+    result = stream_find(&stream);
+    if (result == CUDA_SUCCESS) {
+        op = op_new(asked);
+        op->what.dispose = NULL;
+        result = stream_submit(stream, op);
     }
-    op = op_new(asked->label, asked->body, asked->argument, NULL);
-    for (size_t i = 0; i < asked->read_count; i++) {
-        gpusim_reads(&op->accesses, asked->reads[i].start, asked->reads[i].bytes);
-    }
-    for (size_t i = 0; i < asked->write_count; i++) {
-        gpusim_writes(&op->accesses, asked->writes[i].start, asked->writes[i].bytes);
-    }
-    result = stream_submit(stream, op);
     if (result == CUDA_SUCCESS) { /* it is its own from now on, and has not begun */
-        op->dispose = asked->dispose;
-        op->again = asked->again;
+        op->what.dispose = asked->dispose;
     }
+    pthread_mutex_unlock(&sim.lock);
     return result;
 }
 
@@ -403,11 +356,4 @@ void gpusim_settle(void)
         pthread_cond_wait(&sim.progress, &sim.lock);
     }
     pthread_mutex_unlock(&sim.lock);
-}
-
-int sim_gpusim_stream_device(const void *stream)
-{
-    const struct stream *found = stream_of(stream);
-
-    return found == NULL ? -1 : found->context->device;
 }

@@ -1,7 +1,7 @@
 /*
  * What tests of the product rely on: a race is reported exactly when there is one, the ranges of
- * each kernel are watched, bounds and lifetimes, what a capture forbids, and that no process in
- * which anything was found ends well.
+ * each kernel are watched, bounds and lifetimes, and what a capture forbids. That no process in which
+ * anything was found ends well is seen by test_gpusim_nccl.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -32,11 +32,6 @@ static uint64_t alloc(size_t bytes)
 
     assert_int_equal(cuMemAlloc_v2(&pointer, bytes), 0);
     return pointer;
-}
-
-static void report(void)
-{
-    gpusim_report("something");
 }
 
 static void touch(void)
@@ -71,9 +66,8 @@ static int run_child(void (*body)(void))
 }
 
 /* Before any other test: a child of a process that has initialised the driver has none. */
-UNIT_TEST(test_what_was_found_ends_in_a_failing_status)
+UNIT_TEST(test_memory_of_a_device_is_not_the_hosts)
 {
-    assert_int_equal(WEXITSTATUS(run_child(report)), 97);
     assert_int_equal(run_child(look), 0);
     assert_int_equal(WTERMSIG(run_child(touch)), SIGSEGV);
 }
@@ -147,7 +141,8 @@ static void expect_reports(long reports, const char *newer, const char *older)
  * before it, itself included. A race is two operations on the same bytes, neither in the other's.
  */
 enum {
-    OPS = 60
+    OPS = 60,
+    HOST = STREAMS /* an access of the host instead of a stream's */
 };
 
 struct step {
@@ -181,7 +176,7 @@ static bool conflict(const struct step *a, const struct step *b)
 /* Orders the stream's next operation after all that another stream has. */
 static void make_edge(struct program *program, int from, int stream)
 {
-    const unsigned kind = draw(program, 3);
+    const unsigned kind = draw(program, stream == HOST ? 2 : 3);
 
     if (kind == 0) {
         assert_int_equal(cuStreamSynchronize(bench.stream[from]), 0);
@@ -192,8 +187,17 @@ static void make_edge(struct program *program, int from, int stream)
                         : cuStreamWaitEvent(bench.stream[stream], bench.event[from], 0),
                 0);
     }
-    program->streams[stream] |= program->streams[from];
-    program->host |= kind == 2 ? 0 : program->streams[from];
+    if (kind == 2) {
+        program->streams[stream] |= program->streams[from];
+    } else {
+        program->host |= program->streams[from];
+    }
+}
+
+/* What is before an access of the stream, or of the host, now. */
+static uint64_t before(const struct program *program, int stream)
+{
+    return program->host | (stream == HOST ? 0 : program->streams[stream]);
 }
 
 /* True when a conflict stays without order. */
@@ -202,15 +206,15 @@ static bool order_step(struct program *program, struct step *step)
     bool races = false;
 
     for (int i = program->count - 1; i >= 0; i--) {
-        const uint64_t ordered = program->streams[step->stream] | program->host;
-
-        if (conflict(step, &program->steps[i]) && (ordered >> i & 1) == 0 &&
+        if (conflict(step, &program->steps[i]) &&
+                (before(program, step->stream) >> i & 1) == 0 &&
                 draw(program, 100) < program->careful) {
             make_edge(program, program->steps[i].stream, step->stream);
         }
     }
-    program->streams[step->stream] |= program->host | (uint64_t)1 << program->count;
-    step->before = program->streams[step->stream];
+    step->before = before(program, step->stream) | (uint64_t)1 << program->count;
+    *(step->stream == HOST ? &program->host : &program->streams[step->stream]) =
+            step->before;
     for (int i = 0; i < program->count; i++) {
         races = races ||
                 (conflict(step, &program->steps[i]) && (step->before >> i & 1) == 0);
@@ -220,19 +224,25 @@ static bool order_step(struct program *program, struct step *step)
 
 static bool run_step(struct program *program)
 {
+    static const char bytes[128];
     struct step *step = &program->steps[program->count];
     bool races;
 
     *step = (struct step){
-        .stream = (int)draw(program, STREAMS),
+        .stream = (int)draw(program, STREAMS + 1),
         .to = (int)draw(program, BUFFERS),
         .from = (int)draw(program, BUFFERS + 3) - 3,
         .at = draw(program, 64),
         .bytes = 1 + draw(program, 64),
     };
-    step->from = step->from < 0 || step->from == step->to ? -1 : step->from;
+    if (step->from < 0 || step->from == step->to || step->stream == HOST) {
+        step->from = -1;
+    }
     races = order_step(program, step);
-    if (step->from < 0) {
+    if (step->stream == HOST) {
+        assert_true(
+                gpusim_write(bench.buffer[step->to] + step->at, bytes, step->bytes));
+    } else if (step->from < 0) {
         fill(bench.buffer[step->to] + step->at, step->bytes,
                 bench.stream[step->stream]);
     } else {
@@ -265,23 +275,6 @@ TEST(test_a_race_is_reported_exactly_when_there_is_one)
 }
 
 /* ------------------------------------------------------------------------- other order */
-
-/* Whichever comes first: the access is late or early, it is a race in both cases. */
-TEST(test_the_host_must_wait_before_it_reads)
-{
-    char bytes[BYTES];
-
-    fill(bench.buffer[0], BYTES, bench.stream[0]);
-    assert_true(gpusim_read(bytes, bench.buffer[0], BYTES));
-    expect_reports(1, "gpusim_read", "cuMemsetD8Async");
-    assert_int_equal(cuStreamSynchronize(bench.stream[0]), 0);
-    assert_true(gpusim_read(bytes, bench.buffer[0], BYTES));
-    gpusim_hold(bench.stream[0]);
-    fill(bench.buffer[0], BYTES, bench.stream[0]);
-    assert_true(gpusim_read(bytes, bench.buffer[0], BYTES));
-    gpusim_release(bench.stream[0]);
-    expect_reports(1, "cuMemsetD8Async", "gpusim_read");
-}
 
 /* The driver may wait when memory is freed, but does not promise it. */
 TEST(test_freeing_what_is_in_use_is_found)

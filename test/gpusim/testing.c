@@ -12,16 +12,9 @@
 
 /* ---- options ---- */
 
-const char *gpusim_option_text(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-
-    return value == NULL || *value == '\0' ? otherwise : value;
-}
-
 long gpusim_option(const char *name, long otherwise)
 {
-    const char *text = gpusim_option_text(name, NULL);
+    const char *text = getenv(name);
 
     return text == NULL ? otherwise : strtol(text, NULL, 0);
 }
@@ -101,20 +94,19 @@ static void __attribute__((destructor)) reports_end(void)
 /* ---- faults ---- */
 
 enum {
-    FUNCTIONS_MAX = 256,
-    NAME_BYTES = 64
+    FUNCTIONS_MAX =
+            512 /* those of both libraries, and four faults of each of 64 ranks */
 };
 
-/* A function of either library. */
+/* A function of either library, or what else a fault names. */
 struct function {
     const char *name; /* owned */
     long calls;
-    long fails_at; /* the call that fails; 0: none */
-    int error;
+    long fails_at; /* the call that fails; 0: every one */
+    int error; /* 0: none fails */
 };
 
 static struct function functions[FUNCTIONS_MAX];
-static bool is_ready;
 
 static struct function *function_get(const char *name)
 {
@@ -133,44 +125,57 @@ static void fault_set(const char *name, long nth, int error)
 {
     struct function *function = function_get(name);
 
-    function->fails_at = function->calls + nth;
+    function->fails_at = nth == 0 ? 0 : function->calls + nth;
     function->error = error;
 }
 
-/* GPUSIM_FAIL, read at the first call. */
-static void faults_read(void)
+/* GPUSIM_FAIL. */
+static void __attribute__((constructor)) faults_read(void)
 {
-    const char *text = gpusim_option_text("GPUSIM_FAIL", "");
-    char name[NAME_BYTES];
-    int used, error;
+    const char *text = getenv("GPUSIM_FAIL");
+    char name[64];
+    int error;
     long nth;
 
-    is_ready = true;
-    while (*text != '\0') {
-        /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
-        if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d%n", name, &nth, &error, &used) != 3) {
-            (void)fprintf(stderr, "gpusim: not call:nth:error: %s\n", text);
-            _exit(97);
-        }
-        fault_set(name, nth, error);
-        text += used + (text[used] == ',' ? 1 : 0);
+    if (text == NULL) {
+        return;
     }
+    /* NOLINTNEXTLINE(cert-err34-c): what does not fit ends the process */
+    if (sscanf(text, "%63[A-Za-z0-9_]:%ld:%d", name, &nth, &error) != 3) {
+        (void)fprintf(stderr, "gpusim: not call:nth:error: %s\n", text);
+        _exit(STATUS_FOUND);
+    }
+    fault_set(name, nth, error);
 }
 
-int sim_gpusim_call(const char *name)
+int call_count(const char *name)
 {
-    struct function *function;
+    struct function *function = function_get(name);
 
-    if (!is_ready) {
-        faults_read();
-    }
-    function = function_get(name);
-    return ++function->calls == function->fails_at ? function->error : CUDA_SUCCESS;
+    function->calls++;
+    return function->fails_at == 0 || function->fails_at == function->calls
+            ? function->error
+            : CUDA_SUCCESS;
 }
 
-long sim_gpusim_calls(const char *name)
+int gpusim_call(const char *name)
 {
-    return function_get(name)->calls;
+    int result;
+
+    pthread_mutex_lock(&sim.lock);
+    result = call_count(name);
+    pthread_mutex_unlock(&sim.lock);
+    return result;
+}
+
+long gpusim_calls(const char *name)
+{
+    long calls;
+
+    pthread_mutex_lock(&sim.lock);
+    calls = function_get(name)->calls;
+    pthread_mutex_unlock(&sim.lock);
+    return calls;
 }
 
 void gpusim_fail(const char *name, long nth, int error)
@@ -184,7 +189,7 @@ void gpusim_fail_nothing(void)
 {
     pthread_mutex_lock(&sim.lock);
     for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
-        functions[i].fails_at = 0;
+        functions[i].error = 0;
     }
     for (int i = 0; i < sim.device_count; i++) {
         sim.devices[i].limit_bytes = device_bytes;
@@ -204,7 +209,8 @@ void gpusim_limit_memory(int device, size_t bytes)
 
 /* ---- looking ---- */
 
-static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool writes)
+static bool move_by_host(
+        const char *label, void *host, uint64_t start, size_t bytes, bool writes)
 {
     struct gpusim_range range = { .start = start, .bytes = bytes };
     struct allocation *found;
@@ -215,36 +221,24 @@ static bool touch_by_host(const char *label, uint64_t start, size_t bytes, bool 
         access_by_host(label, &sim.host, found, &range, writes);
     }
     pthread_mutex_unlock(&sim.lock);
+    if (found != NULL) {
+        void *at = gpusim_at(start);
+
+        gpusim_memory_lock();
+        memcpy(writes ? at : host, writes ? host : at, bytes);
+        gpusim_memory_unlock();
+    }
     return found != NULL;
 }
 
 bool gpusim_read(void *to, uint64_t from, size_t bytes)
 {
-    if (!touch_by_host("gpusim_read", from, bytes, false)) {
-        return false;
-    }
-    gpusim_copy_out(to, from, bytes);
-    return true;
+    return move_by_host("gpusim_read", to, from, bytes, false);
 }
 
 bool gpusim_write(uint64_t to, const void *from, size_t bytes)
 {
-    if (!touch_by_host("gpusim_write", to, bytes, true)) {
-        return false;
-    }
-    gpusim_copy_in(to, from, bytes);
-    return true;
-}
-
-bool gpusim_fill(uint64_t to, int byte, size_t bytes)
-{
-    if (!touch_by_host("gpusim_fill", to, bytes, true)) {
-        return false;
-    }
-    gpusim_memory_lock();
-    memset(gpusim_at(to), byte, bytes);
-    gpusim_memory_unlock();
-    return true;
+    return move_by_host("gpusim_write", (void *)(uintptr_t)from, to, bytes, true);
 }
 
 static void change_holds(void *stream, int change)
@@ -271,22 +265,16 @@ void gpusim_release(void *stream)
     change_holds(stream, -1);
 }
 
-uint64_t sim_gpusim_pending(void *stream)
-{
-    const struct stream *found = stream_of(stream);
-
-    return found == NULL ? 0 : found->submitted - found->done;
-}
-
 long gpusim_pageable_copies(void)
 {
     return sim.pageable_copies;
 }
 
-struct gpusim_live sim_gpusim_live(void)
+struct gpusim_live gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
 
+    pthread_mutex_lock(&sim.lock);
     for (const struct allocation *a = sim.allocations; a != NULL; a = a->next) {
         const bool pinned = a->kind == MEMORY_PINNED;
 
@@ -301,5 +289,6 @@ struct gpusim_live sim_gpusim_live(void)
     for (int i = 0; i < sim.device_count; i++) {
         live.retained += (size_t)sim.devices[i].retained;
     }
+    pthread_mutex_unlock(&sim.lock);
     return live;
 }

@@ -73,7 +73,7 @@ static void run_unconnected(struct ends_rank *r)
 {
     tutti *t = NULL;
 
-    gpusim_nccl_fail("*:init:0:1");
+    gpusim_fail("init", 0, 1);
     CHECK(tutti_init_mpi(&t, MPI_COMM_WORLD, r->job->config) == TUTTI_ERR_SYSTEM);
     CHECK(strstr(tutti_last_error(), "have not met in NCCL") != NULL);
 }
@@ -129,7 +129,7 @@ static void run_death(struct ends_rank *r)
     request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
     CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     if (r->rank == 0) {
-        gpusim_nccl_fail("0:late:1:0");
+        gpusim_fail("late of rank 0", 1, 1);
     }
     begun = ends_sum(r, "begun", memory, memory, COUNT, r->stream);
     CHECK(tutti_wait_stream(

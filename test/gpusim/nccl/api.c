@@ -4,13 +4,14 @@
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
-/* The version that this library stands for, as ncclGetVersion says it (version.c). */
-extern const int api_version;
+enum {
+    NONE = -1
+};
 
 nccl_result ncclGetVersion(int *version)
 {
-    *version = api_version;
-    return comm_begin("ncclGetVersion", -1);
+    *version = GPUSIM_NCCL_VERSION;
+    return comm_begin("ncclGetVersion");
 }
 
 const char *ncclGetErrorString(nccl_result error)
@@ -45,88 +46,67 @@ static nccl_result run(nccl_comm comm, struct call *call)
     return launch_call(comm, call);
 }
 
-static nccl_result enter_and_run(nccl_comm comm, struct call call)
+/* A call; NONE where there is no reduction, or no rank. */
+static nccl_result call(enum function function, const void *input, const void *output,
+        size_t count, nccl_dtype type, int fold, int root, nccl_comm comm,
+        cu_stream stream)
 {
-    nccl_result result = comm_enter(comm, function_name(call.function), COMM_READY);
+    nccl_result result = comm_enter(comm, function_name(function), COMM_READY);
+    struct call call = { .function = function,
+        .input = (uint64_t)(uintptr_t)input,
+        .output = (uint64_t)(uintptr_t)output,
+        .count = count,
+        .type = type,
+        .fold = fold,
+        .root = root,
+        .stream = stream };
 
     return result != NCCL_SUCCESS ? result
                                   : comm_leave(comm, COMM_READY, run(comm, &call));
 }
 
-/* A call, of which some functions add a reduction or a rank. */
-static struct call call_of(enum function function, const void *input,
-        const void *output, size_t count, nccl_dtype type, cu_stream stream)
-{
-    return (struct call){ .function = function,
-        .input = (uint64_t)(uintptr_t)input,
-        .output = (uint64_t)(uintptr_t)output,
-        .count = count,
-        .type = type,
-        .fold = -1,
-        .root = -1,
-        .stream = stream };
-}
-
 nccl_result ncclAllReduce(const void *input, void *output, size_t count,
         nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream)
 {
-    struct call call =
-            call_of(FUNCTION_ALL_REDUCE, input, output, count, dtype, stream);
-
-    call.fold = op;
-    return enter_and_run(comm, call);
+    return call(
+            FUNCTION_ALL_REDUCE, input, output, count, dtype, op, NONE, comm, stream);
 }
 
 nccl_result ncclReduce(const void *input, void *output, size_t count, nccl_dtype dtype,
         nccl_op op, int root, nccl_comm comm, cu_stream stream)
 {
-    struct call call = call_of(FUNCTION_REDUCE, input, output, count, dtype, stream);
-
-    call.fold = op;
-    call.root = root;
-    return enter_and_run(comm, call);
+    return call(FUNCTION_REDUCE, input, output, count, dtype, op, root, comm, stream);
 }
 
 nccl_result ncclBroadcast(const void *input, void *output, size_t count,
         nccl_dtype dtype, int root, nccl_comm comm, cu_stream stream)
 {
-    struct call call = call_of(FUNCTION_BROADCAST, input, output, count, dtype, stream);
-
-    call.root = root;
-    return enter_and_run(comm, call);
+    return call(
+            FUNCTION_BROADCAST, input, output, count, dtype, NONE, root, comm, stream);
 }
 
 nccl_result ncclAllGather(const void *input, void *output, size_t input_count,
         nccl_dtype dtype, nccl_comm comm, cu_stream stream)
 {
-    return enter_and_run(comm,
-            call_of(FUNCTION_ALL_GATHER, input, output, input_count, dtype, stream));
+    return call(FUNCTION_ALL_GATHER, input, output, input_count, dtype, NONE, NONE,
+            comm, stream);
 }
 
 nccl_result ncclReduceScatter(const void *input, void *output, size_t output_count,
         nccl_dtype dtype, nccl_op op, nccl_comm comm, cu_stream stream)
 {
-    struct call call = call_of(
-            FUNCTION_REDUCE_SCATTER, input, output, output_count, dtype, stream);
-
-    call.fold = op;
-    return enter_and_run(comm, call);
+    return call(FUNCTION_REDUCE_SCATTER, input, output, output_count, dtype, op, NONE,
+            comm, stream);
 }
 
 nccl_result ncclSend(const void *input, size_t count, nccl_dtype dtype, int peer,
         nccl_comm comm, cu_stream stream)
 {
-    struct call call = call_of(FUNCTION_SEND, input, NULL, count, dtype, stream);
-
-    call.root = peer;
-    return enter_and_run(comm, call);
+    return call(FUNCTION_SEND, input, NULL, count, dtype, NONE, peer, comm, stream);
 }
 
 nccl_result ncclRecv(void *output, size_t count, nccl_dtype dtype, int peer,
         nccl_comm comm, cu_stream stream)
 {
-    struct call call = call_of(FUNCTION_RECV, NULL, output, count, dtype, stream);
-
-    call.root = peer;
-    return enter_and_run(comm, call);
+    return call(FUNCTION_RECV, NULL, output, count, dtype, NONE, peer, comm, stream);
 }

@@ -54,26 +54,17 @@ static void load_kernels(nccl_comm comm)
 
 /* ---- finding each other ---- */
 
-static const char *host_id;
-
-/* As NCCL, once in the life of a process. */
-static void find_host(void)
-{
-    host_id = getenv("NCCL_HOSTID");
-}
-
 /* Who this rank is, and what all must have been given alike. */
 static void tell(nccl_comm comm)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *host = getenv("NCCL_HOSTID");
     struct segment_rank *here = &comm->segment.shared->ranks[comm->rank];
     const struct segment_word word = {
         .facts = { .function = FUNCTION_INIT, .root = comm->ranks, .count = comm->ids }
     };
 
-    (void)pthread_once(&once, find_host);
-    (void)snprintf(here->host, sizeof here->host, "%s", host_id == NULL ? "" : host_id);
-    (void)snprintf(here->bus, sizeof here->bus, "%s", gpusim_device_pci(comm->device));
+    (void)snprintf(here->host, sizeof here->host, "%s", host == NULL ? "" : host);
+    (void)cuDeviceGetPCIBusId(here->bus, sizeof here->bus, comm->device);
     segment_come(&comm->segment, SEGMENT_HOSTS, &word);
 }
 
@@ -97,11 +88,10 @@ static void check_devices(nccl_comm comm)
 static nccl_result arrive_step(struct job *job)
 {
     nccl_comm comm = job->child;
-    int value;
 
     if (!job->is_begun) {
         job->is_begun = true;
-        job->is_stuck = fault_at(comm->rank, "init", &value);
+        job->is_stuck = fault_of(comm->rank, "init") != 0;
         if (!job->is_stuck) {
             load_kernels(comm);
             segment_open(&comm->segment, job->word.id, comm->rank, comm->ranks);
@@ -115,7 +105,7 @@ static nccl_result arrive_step(struct job *job)
     segment_agree(&comm->segment, SEGMENT_HOSTS, UINT64_MAX);
     check_devices(comm);
     segment_release(&comm->segment);
-    comm_live(comm, COMM_LIVE);
+    atomic_store(&comm->life, COMM_LIVE);
     return NCCL_SUCCESS;
 }
 
@@ -123,7 +113,7 @@ static nccl_result arrive_step(struct job *job)
 
 nccl_result ncclGetUniqueId(struct nccl_id *id)
 {
-    nccl_result result = comm_begin("ncclGetUniqueId", -1);
+    nccl_result result = comm_begin("ncclGetUniqueId");
 
     if (result == NCCL_SUCCESS) {
         segment_id_make((unsigned char *)id->bytes);
@@ -131,15 +121,12 @@ nccl_result ncclGetUniqueId(struct nccl_id *id)
     return result;
 }
 
-/* What all ranks must have been given alike; 0: one is no id. */
+/* What all ranks must have been given alike. */
 static uint64_t hash_ids(const struct nccl_id *ids, int count)
 {
     uint64_t hash = 1;
 
     for (int i = 0; i < count; i++) {
-        if (!segment_is_id((const unsigned char *)ids[i].bytes)) {
-            return 0;
-        }
         for (size_t b = 0; b < sizeof ids[i].bytes; b++) {
             hash = (hash ^ (unsigned char)ids[i].bytes[b]) * UINT64_C(0x100000001b3);
         }
@@ -172,16 +159,17 @@ static nccl_result init_rank(const char *function, nccl_comm *comm, int size,
         const struct nccl_id *ids, int id_count, int rank,
         const struct nccl_config *config)
 {
-    nccl_result result = comm_begin(function, rank);
+    nccl_result result = comm_begin(function);
     const uint64_t hash = hash_ids(ids, id_count);
     struct job job = { .function = function, .step = arrive_step };
     bool blocks = true;
+    cu_device device;
 
     if (result != NCCL_SUCCESS) {
         return result;
     }
     if (size > SEGMENT_RANKS_MAX || rank < 0 || rank >= size || id_count > size ||
-            hash == 0 || gpusim_current_device() < 0 ||
+            cuCtxGetDevice(&device) != CU_SUCCESS ||
             (config != NULL && !take_config(config, &blocks))) {
         return job_group_failed(comm_error(NCCL_INVALID_ARGUMENT,
                 "%s: rank %d of %d, the config, its network, the context or one of %d "
@@ -275,16 +263,12 @@ static nccl_result split(
         struct job *job, nccl_comm *part, const struct nccl_config *config)
 {
     bool blocks;
-    bool flies;
 
     if (job->word.colour < NCCL_NO_COLOUR || !take_config(config, &blocks)) {
         return comm_error(NCCL_INVALID_ARGUMENT, "%s: colour %lld, or the config",
                 job->function, (long long)job->word.colour);
     }
-    (void)pthread_mutex_lock(&job->comm->lock);
-    flies = job->comm->flying != 0;
-    (void)pthread_mutex_unlock(&job->comm->lock);
-    if (flies) {
+    if (atomic_load(&job->comm->flying) != 0) {
         return comm_misuse(job->comm, job->function, "operations are outstanding",
                 NCCL_INVALID_USAGE);
     }

@@ -8,9 +8,9 @@
  * their order. A send ends when the receiver has taken it, so that what is not matched hangs,
  * as on a GPU.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "ops/reduce/reduce.h"
 #include "test/gpusim/nccl/launch.h"
 
@@ -54,18 +54,12 @@ static const struct {
     [FUNCTION_REDUCE_SCATTER] = { "ncclReduceScatter", SIDE_ALL, SIDE_ONE },
     [FUNCTION_SEND] = { "ncclSend", SIDE_ONE, SIDE_NONE },
     [FUNCTION_RECV] = { "ncclRecv", SIDE_NONE, SIDE_ONE },
-    [FUNCTION_MESSAGE] = { "a message", SIDE_NONE, SIDE_NONE },
     [FUNCTION_INIT] = { "ncclCommInitRank", SIDE_NONE, SIDE_NONE },
     [FUNCTION_SPLIT] = { "ncclCommSplit", SIDE_NONE, SIDE_NONE },
     [FUNCTION_DESTROY] = { "ncclCommDestroy", SIDE_NONE, SIDE_NONE },
 };
 
 /* ---- calls ---- */
-
-const char *type_name(nccl_dtype type)
-{
-    return tutti_dtype_name(types[type]);
-}
 
 const char *function_name(enum function function)
 {
@@ -148,33 +142,26 @@ static void take_folded(nccl_comm comm, const struct call *call, uint64_t part)
         .divisor = 1,
         .prescale = 1,
         .postscale = 1 };
+    struct segment *segment = &comm->segment;
     const size_t bytes = part_bytes(call);
-    void *sum = must(mem_alloc(bytes));
-    void *more = must(mem_alloc(bytes));
+    void *sum = gpusim_at(call->output);
+    void *more = malloc(bytes);
 
-    segment_take(
-            &comm->segment, segment_place(&comm->segment, 0, 0) + part, sum, bytes);
+    segment_take(segment, segment_place(segment, 0, 0) + part, call->output, bytes);
     for (int rank = 1; rank < comm->ranks; rank++) {
-        segment_take(&comm->segment, segment_place(&comm->segment, rank, 0) + part,
-                more, bytes);
+        segment_take(segment, segment_place(segment, rank, 0) + part,
+                (uint64_t)(uintptr_t)more, bytes);
+        gpusim_memory_lock();
         reduce_tree(&spec, (const void *[]){ sum, more }, 2, (void *[]){ sum }, 1,
                 call->count);
+        gpusim_memory_unlock();
     }
-    gpusim_copy_in(call->output, sum, bytes);
-    mem_free(sum);
-    mem_free(more);
-}
-
-static void take_from(nccl_comm comm, int rank, uint64_t to, size_t bytes)
-{
-    gpusim_memory_lock();
-    segment_take(&comm->segment, segment_place(&comm->segment, rank, 0), gpusim_at(to),
-            bytes);
-    gpusim_memory_unlock();
+    free(more);
 }
 
 static void take(nccl_comm comm, const struct call *call)
 {
+    const struct segment *segment = &comm->segment;
     const size_t bytes = part_bytes(call);
 
     if (call_output_bytes(comm, call) == 0) {
@@ -183,10 +170,12 @@ static void take(nccl_comm comm, const struct call *call)
     if (call->fold >= 0) {
         take_folded(comm, call, own_part(comm, call, functions[call->function].input));
     } else if (call->function == FUNCTION_BROADCAST) {
-        take_from(comm, call->root, call->output, bytes);
+        segment_take(
+                segment, segment_place(segment, call->root, 0), call->output, bytes);
     } else {
         for (int rank = 0; rank < comm->ranks; rank++) {
-            take_from(comm, rank, call->output + (size_t)rank * bytes, bytes);
+            segment_take(segment, segment_place(segment, rank, 0),
+                    call->output + (size_t)rank * bytes, bytes);
         }
     }
 }
@@ -233,7 +222,7 @@ static struct segment_facts message_of(const struct call *call)
 {
     struct segment_facts facts = facts_of(call);
 
-    facts.function = FUNCTION_MESSAGE;
+    facts.function = FUNCTION_SEND;
     facts.input_place = facts.output_place = call->input_place + call->output_place;
     facts.root = -1;
     return facts;
@@ -265,10 +254,8 @@ static void receive(const struct segment *segment, struct call *call)
         return;
     }
     segment_compare(segment, &facts, call->root, &pair->facts);
-    gpusim_memory_lock();
     segment_take(segment, segment_message_place(call->root, segment->rank),
-            gpusim_at(call->output), part_bytes(call));
-    gpusim_memory_unlock();
+            call->output, part_bytes(call));
     atomic_store(&pair->taken, taken + 1);
     call->is_done = true;
     segment_ring(segment);

@@ -1,6 +1,6 @@
 /*
- * A simulated communicator: its handle, its end, and how it waits. All handles stay in one list,
- * so that one that was destroyed is recognised when it is used again.
+ * A simulated communicator: its handle, its end, and how it waits. Handles are never freed, so that
+ * one that was destroyed is recognised when it is used again.
  */
 #include "test/gpusim/nccl/comm.h"
 
@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
-#include "base/mem.h"
 #include "test/gpusim/nccl/calls.h"
 
 enum {
@@ -21,61 +20,68 @@ enum {
     PAUSE_NS = 100000000 /* a wait looks again after this, whatever its bell says */
 };
 
-static struct {
-    pthread_mutex_t lock;
-    struct nccl_comm_object *first;
-} registry = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct nccl_comm_object *newest; /* of all; live_lock() */
 
 /* What ncclGetLastError says, whatever the communicator. */
 static _Thread_local char last_error[256];
 
-void *must(void *memory)
+/* ---- what tests see ---- */
+
+static pthread_mutex_t now_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpusim_nccl_live now;
+
+struct gpusim_nccl_live *live_lock(void)
 {
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
+    (void)pthread_mutex_lock(&now_lock);
+    return &now;
+}
+
+void live_unlock(void)
+{
+    (void)pthread_mutex_unlock(&now_lock);
+}
+
+struct gpusim_nccl_live gpusim_nccl_live(void)
+{
+    const struct gpusim_nccl_live live = *live_lock();
+
+    live_unlock();
+    return live;
+}
+
+int fault_of(int rank, const char *what)
+{
+    char name[64];
+    const int fault = gpusim_call(what);
+
+    (void)snprintf(name, sizeof name, "%s of rank %d", what, rank);
+    return fault != 0 ? fault : gpusim_call(name);
 }
 
 /* ---- handles ---- */
 
 nccl_comm comm_create(int rank, int ranks, bool blocking)
 {
-    nccl_comm comm = must(mem_calloc(1, sizeof *comm));
+    nccl_comm comm = calloc(1, sizeof *comm);
 
     comm->rank = rank;
     comm->ranks = ranks;
     comm->blocking = blocking;
-    comm->device = gpusim_current_device();
+    (void)cuCtxGetDevice(&comm->device);
     (void)pthread_mutex_init(&comm->lock, NULL);
     (void)cuCtxGetCurrent(&comm->context);
     (void)cuMemAlloc_v2(&comm->scratch, SCRATCH_BYTES);
     live_lock()->comms++;
+    comm->next = newest;
+    newest = comm;
     live_unlock();
-
-    (void)pthread_mutex_lock(&registry.lock);
-    comm->next = registry.first;
-    registry.first = comm;
-    (void)pthread_mutex_unlock(&registry.lock);
     return comm;
 }
 
-static bool is_known(const struct nccl_comm_object *comm)
+nccl_result comm_begin(const char *function)
 {
-    const struct nccl_comm_object *other;
+    const int result = gpusim_call(function);
 
-    (void)pthread_mutex_lock(&registry.lock);
-    for (other = registry.first; other != NULL && other != comm; other = other->next) {
-    }
-    (void)pthread_mutex_unlock(&registry.lock);
-    return other != NULL;
-}
-
-nccl_result comm_begin(const char *function, int rank)
-{
-    int result = gpusim_call(function);
-
-    (void)fault_at(rank, function, &result);
     return result == 0 ? NCCL_SUCCESS
                        : job_group_failed(comm_error(
                                  result, "%s: a fault of the simulator", function));
@@ -104,14 +110,13 @@ static const char *wrong_now(nccl_comm comm, enum comm_need need)
 
 nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need)
 {
-    const bool known = comm != NULL && is_known(comm);
-    nccl_result result = comm_begin(function, known ? comm->rank : -1);
+    nccl_result result = comm_begin(function);
     const char *wrong;
 
     if (result != NCCL_SUCCESS) {
         return result;
     }
-    if (!known) {
+    if (comm == NULL) {
         return job_group_failed(comm_error(
                 NCCL_INVALID_ARGUMENT, "%s: this is no communicator", function));
     }
@@ -160,13 +165,6 @@ const char *ncclGetLastError(nccl_comm comm)
     return last_error;
 }
 
-void comm_live(nccl_comm comm, enum comm_life life)
-{
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->life = life;
-    (void)pthread_mutex_unlock(&comm->lock);
-}
-
 void comm_quit(nccl_comm comm)
 {
     atomic_store(&comm->quits, true);
@@ -177,22 +175,12 @@ void comm_quit(nccl_comm comm)
 
 bool comm_is_needed(nccl_comm comm)
 {
-    bool needed;
-
-    (void)pthread_mutex_lock(&comm->lock);
-    needed = comm->flying + comm->captured != 0;
-    (void)pthread_mutex_unlock(&comm->lock);
-    return needed;
+    return atomic_load(&comm->flying) + atomic_load(&comm->captured) != 0;
 }
 
 bool comm_is_shared(nccl_comm comm)
 {
-    bool shared;
-
-    (void)pthread_mutex_lock(&comm->lock);
-    shared = comm->users > 1;
-    (void)pthread_mutex_unlock(&comm->lock);
-    return shared;
+    return atomic_load(&comm->users) > 1;
 }
 
 /* As NCCL: memory of the device is freed, which waits for all that the device does. */
@@ -223,23 +211,21 @@ void comm_bury(nccl_comm comm)
 
 /* ---- waiting ---- */
 
+/* Names the first one of those that are missing. */
 _Noreturn void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing)
 {
-    char ranks[256] = "";
+    int rank = 0;
 
-    for (int rank = 0; rank < comm->ranks; rank++) {
-        const size_t used = strlen(ranks);
-
-        if ((missing >> rank & 1) != 0 && rank != comm->rank) {
-            (void)snprintf(ranks + used, sizeof ranks - used, "%s %d%s",
-                    used == 0 ? " for rank" : ",", rank,
-                    segment_state(&comm->segment, rank) == SEGMENT_GONE
-                            ? " (which has left)"
-                            : "");
-        }
+    while (rank < comm->ranks && (missing >> rank & 1) == 0) {
+        rank++;
     }
-    comm_report_fatal("HANG: rank %d of communicator %04x waits in %s%s", comm->rank,
-            segment_id_number(comm->segment.id), what, ranks);
+    comm_report_fatal("HANG: rank %d of communicator %04x waits in %s for rank %d%s",
+            comm->rank, segment_id_number(comm->segment.id), what, rank,
+            rank == comm->ranks          ? " (nobody)"
+                    : rank == comm->rank ? " (itself)"
+                    : segment_state(&comm->segment, rank) == SEGMENT_GONE
+                    ? " (which has left)"
+                    : "");
 }
 
 bool comm_is_late(int64_t since_ns)

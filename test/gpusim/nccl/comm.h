@@ -49,7 +49,7 @@ enum comm_life {
 };
 
 struct nccl_comm_object {
-    struct nccl_comm_object *next; /* in the registry, for ever                       */
+    struct nccl_comm_object *next; /* of all that there ever were                     */
     int rank;
     int ranks;
     int device; /* of the context                                   */
@@ -60,11 +60,11 @@ struct nccl_comm_object {
     cu_pointer scratch; /* device memory, as NCCL has some; 0: none         */
 
     pthread_mutex_t lock; /* of what follows                                  */
-    enum comm_life life;
-    int users; /* calls that are inside                            */
+    _Atomic enum comm_life life;
+    atomic_int users; /* calls that are inside                            */
     int workers; /* of these, calls that NCCL wants one at a time    */
-    int flying; /* launches that have not ended                     */
-    int captured; /* launches that are in graphs, which still exist   */
+    atomic_int flying; /* launches that have not ended                     */
+    atomic_int captured; /* launches that are in graphs, which still exist   */
     uint64_t issued; /* launches                                         */
     uint64_t sequence; /* collectives issued                               */
     _Atomic uint64_t finished; /* launches that have ended: whose turn it is       */
@@ -77,12 +77,9 @@ struct nccl_comm_object {
     uint64_t registered; /* times that memory was                            */
 };
 
-/* The memory, which must be there: the process ends otherwise. */
-void *must(void *memory);
-
 /* ---- comm.c: handles ---- */
 
-/* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
+/* A new one, ARRIVING. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
 
 /* What a call needs of a handle. */
@@ -92,8 +89,8 @@ enum comm_need {
     COMM_READY /* and it can be given work          */
 };
 
-/* Counts a call by a rank (-1: of no communicator); an error if a fault wants one. */
-nccl_result comm_begin(const char *function, int rank);
+/* Counts a call; an error if a fault wants one. */
+nccl_result comm_begin(const char *function);
 /* Also checks the handle, and enters it: success, or a report and an error. */
 nccl_result comm_enter(nccl_comm comm, const char *function, enum comm_need need);
 /* Leaves, as it was entered, with a result; a group that the call is in fails with it. */
@@ -106,7 +103,6 @@ nccl_result comm_misuse(
 nccl_result comm_error(nccl_result result, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
-void comm_live(nccl_comm comm, enum comm_life life);
 /* Makes kernels and jobs leave; those that wait notice at once. */
 void comm_quit(nccl_comm comm);
 /* True while launches have not ended, or may come again from a graph. */
@@ -142,10 +138,10 @@ struct launch **job_group_launch(void);
 /* Forgets what is pending; the lock of the communicator is held. */
 void job_drop_pending_locked(nccl_comm comm);
 
-/* ---- testing.c, for which see gpusim_nccl.h ---- */
+/* ---- comm.c: what tests see, for which see gpusim_nccl.h ---- */
 
-/* Counts that `what` happens to a rank; true when a fault wants it otherwise. */
-bool fault_at(int rank, const char *what, int *value);
+/* What a fault (gpusim_fail()) makes of it that `what` happens to a rank; 0: none does. */
+int fault_of(int rank, const char *what);
 
 /* What this process has, until the unlock; it guards the lists of memory.c as well. */
 struct gpusim_nccl_live *live_lock(void);

@@ -13,7 +13,7 @@ static nccl_result finalize_step(struct job *job)
     if (comm_is_needed(job->comm)) {
         return NCCL_IN_PROGRESS;
     }
-    comm_live(job->comm, COMM_FINALIZED);
+    atomic_store(&job->comm->life, COMM_FINALIZED);
     return NCCL_SUCCESS;
 }
 
@@ -124,7 +124,6 @@ nccl_result ncclCommAbort(nccl_comm comm)
         .comm = comm, .function = function, .always_blocks = true, .step = abort_step
     };
     nccl_result result = comm_enter(comm, function, COMM_ANY);
-    int value;
 
     if (result != NCCL_SUCCESS) {
         return result;
@@ -134,7 +133,7 @@ nccl_result ncclCommAbort(nccl_comm comm)
                 comm, function, "another thread is in a call on it", NCCL_SUCCESS);
     }
     comm_quit(comm);
-    job.is_stuck = fault_at(comm->rank, "abortmeets", &value);
+    job.is_stuck = fault_of(comm->rank, "abortmeets") != 0;
     (void)comm_leave(comm, COMM_ANY, NCCL_SUCCESS);
     return job_submit(&job);
 }

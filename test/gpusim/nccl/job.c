@@ -43,9 +43,7 @@ static nccl_result run(struct job job)
     nccl_comm comm = job.comm;
     nccl_result result;
 
-    (void)pthread_mutex_lock(&comm->lock);
-    comm->users++;
-    (void)pthread_mutex_unlock(&comm->lock);
+    (void)atomic_fetch_add(&comm->users, 1);
     for (;;) {
         result = step(&job);
         if (result != NCCL_IN_PROGRESS) {
@@ -92,7 +90,7 @@ struct launch **job_group_launch(void)
 
 nccl_result ncclGroupStart(void)
 {
-    nccl_result result = comm_begin("ncclGroupStart", -1);
+    nccl_result result = comm_begin("ncclGroupStart");
 
     if (group.is_open) {
         comm_report_fatal("a group in a group, which is not simulated");
@@ -106,7 +104,7 @@ nccl_result ncclGroupEnd(void)
     struct launch *launch = group.launch;
     nccl_result failed;
 
-    (void)comm_begin("ncclGroupEnd", -1);
+    (void)comm_begin("ncclGroupEnd");
     if (!group.is_open) {
         gpusim_report("ncclGroupEnd without ncclGroupStart");
         return NCCL_INVALID_USAGE;

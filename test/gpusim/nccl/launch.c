@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "test/gpusim/nccl/calls.h"
 
 /*
@@ -90,8 +89,8 @@ static int body(void *argument)
 void launch_drop(struct launch *launch)
 {
     if (launch != NULL) {
-        mem_free(launch->calls);
-        mem_free(launch);
+        free(launch->calls);
+        free(launch);
     }
 }
 
@@ -134,30 +133,16 @@ static void number_calls(struct launch *launch)
     }
 }
 
-/* Adds a range, unless it is empty. */
-static size_t add_range(
-        struct gpusim_range *ranges, size_t count, uint64_t start, size_t bytes)
-{
-    if (bytes != 0) {
-        ranges[count++] = (struct gpusim_range){ .start = start, .bytes = bytes };
-    }
-    return count;
-}
-
 /* What the calls read and write. */
-static void find_ranges(const struct launch *launch, struct gpusim_op *op,
-        struct gpusim_range *reads, struct gpusim_range *writes)
+static void ranges(const void *argument, struct gpusim_accesses *accesses)
 {
+    const struct launch *launch = argument;
     const struct call *call;
 
     for (call = launch->calls; call != launch->calls + launch->count; call++) {
-        op->read_count = add_range(reads, op->read_count, call->input,
-                call_input_bytes(launch->comm, call));
-        op->write_count = add_range(writes, op->write_count, call->output,
-                call_output_bytes(launch->comm, call));
+        gpusim_reads(accesses, call->input, call_input_bytes(launch->comm, call));
+        gpusim_writes(accesses, call->output, call_output_bytes(launch->comm, call));
     }
-    op->reads = reads;
-    op->writes = writes;
 }
 
 /* From now on the next launch of the communicator comes behind it; or it comes with a graph. */
@@ -178,9 +163,7 @@ static void count(struct launch *launch, int by)
 
 static void add_call(struct launch *launch, const struct call *call)
 {
-    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
-        abort();
-    }
+    launch->calls = realloc(launch->calls, (launch->count + 1) * sizeof *call);
     launch->calls[launch->count++] = *call;
 }
 
@@ -188,7 +171,7 @@ static void add_call(struct launch *launch, const struct call *call)
 static void *again(void *argument)
 {
     const struct launch *captured = argument;
-    struct launch *launch = must(mem_calloc(1, sizeof *launch));
+    struct launch *launch = calloc(1, sizeof *launch);
 
     launch->comm = captured->comm;
     for (size_t i = 0; i < captured->count; i++) {
@@ -202,46 +185,44 @@ static void *again(void *argument)
 /* Puts a launch on its stream, which owns it then if that went well. */
 static int enqueue(struct launch *launch)
 {
-    struct gpusim_op op = {
+    const struct gpusim_op op = {
         .label = function_name(launch->calls[0].function),
+        .ranges = ranges,
         .body = body,
         .dispose = dispose,
         .again = again,
         .argument = launch,
     };
-    struct gpusim_range *ranges = must(mem_calloc(2 * launch->count, sizeof *ranges));
-    cu_context before;
     int result;
 
-    find_ranges(launch, &op, ranges, ranges + launch->count);
     count(launch, 1);
-    (void)cuCtxPushCurrent_v2(launch->comm->context);
     result = gpusim_enqueue(launch->calls[0].stream, &op);
-    (void)cuCtxPopCurrent_v2(&before);
     if (result != CU_SUCCESS) {
         count(launch, -1);
     }
-    mem_free(ranges);
     return result;
 }
 
 static nccl_result step(struct job *job)
 {
     struct launch *launch = job->launch;
+    cu_capture_status status = CU_CAPTURE_NONE;
+    cu_context before;
     int result;
 
     if (launch == NULL) {
         return NCCL_IN_PROGRESS;
     }
-    launch->is_captured = gpusim_is_captured(launch->calls[0].stream);
+    (void)cuCtxPushCurrent_v2(launch->comm->context);
+    (void)cuStreamIsCapturing(launch->calls[0].stream, &status);
+    launch->is_captured = status != CU_CAPTURE_NONE;
     if (!launch->is_captured) {
-        int value;
-
         number_calls(launch);
-        (void)fault_at(job->comm->rank, "async", &launch->async);
-        job->is_stuck = fault_at(job->comm->rank, "late", &value);
+        launch->async = fault_of(job->comm->rank, "async");
+        job->is_stuck = fault_of(job->comm->rank, "late") != 0;
     }
     result = enqueue(launch);
+    (void)cuCtxPopCurrent_v2(&before);
     if (result != CU_SUCCESS) {
         return comm_error(NCCL_UNHANDLED_CUDA_ERROR,
                 "%s: the launch failed with CUDA error %d", job->function, result);
@@ -264,7 +245,7 @@ nccl_result launch_call(nccl_comm comm, const struct call *call)
     struct launch *launch = kept == NULL ? NULL : *kept;
 
     if (launch == NULL) {
-        launch = must(mem_calloc(1, sizeof *launch));
+        launch = calloc(1, sizeof *launch);
         launch->comm = comm;
     } else if (launch->comm != comm || launch->calls[0].stream != call->stream) {
         comm_report_fatal("a group of several communicators or streams, which is not "

@@ -16,7 +16,6 @@ enum function {
     FUNCTION_REDUCE_SCATTER,
     FUNCTION_SEND,
     FUNCTION_RECV,
-    FUNCTION_MESSAGE, /* a send and its receive */
     FUNCTION_INIT,
     FUNCTION_SPLIT,
     FUNCTION_DESTROY
@@ -47,7 +46,6 @@ struct launch {
     uint64_t turn; /* launches of this communicator before this one      */
     struct call *calls;
     size_t count;
-    size_t capacity;
     nccl_result async; /* a fault: the error that is told, or success        */
     bool is_captured; /* in a graph, for which others are made of it           */
 };
@@ -64,8 +62,6 @@ bool launch_await(struct launch *launch, const struct call *call,
 
 /* ---- collective.c ---- */
 
-/* "float16"; never NULL. */
-const char *type_name(nccl_dtype type);
 const char *function_name(enum function function);
 bool function_is_pair(enum function function);
 /* Bytes that a call reads from and writes to memory on this rank. */

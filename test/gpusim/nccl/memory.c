@@ -2,9 +2,9 @@
  * Memory of ncclMemAlloc, and what is registered with communicators. Registering changes no
  * result here; what counts is whether it is done rightly.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
@@ -27,7 +27,7 @@ static size_t *count_of(nccl_comm comm, struct gpusim_nccl_live *live)
 
 static struct region *add(nccl_comm comm, uint64_t start, size_t bytes)
 {
-    struct region *added = must(mem_calloc(1, sizeof *added));
+    struct region *added = calloc(1, sizeof *added);
     struct gpusim_nccl_live *live = live_lock();
 
     *added = (struct region){ .next = regions,
@@ -61,7 +61,7 @@ static bool take(nccl_comm comm, const void *wanted, uint64_t start, struct regi
         --*count_of(comm, live);
     }
     live_unlock();
-    mem_free(found);
+    free(found);
     return found != NULL;
 }
 
@@ -93,7 +93,7 @@ bool memory_forget(nccl_comm comm)
 
 nccl_result ncclMemAlloc(void **pointer, size_t bytes)
 {
-    nccl_result result = comm_begin("ncclMemAlloc", -1);
+    nccl_result result = comm_begin("ncclMemAlloc");
     cu_pointer start = 0;
 
     if (result != NCCL_SUCCESS) {
@@ -124,7 +124,7 @@ static bool is_registered(const struct region *memory)
 
 nccl_result ncclMemFree(void *pointer)
 {
-    nccl_result result = comm_begin("ncclMemFree", -1);
+    nccl_result result = comm_begin("ncclMemFree");
     struct region freed;
 
     if (result != NCCL_SUCCESS || pointer == NULL) {

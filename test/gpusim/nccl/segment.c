@@ -59,11 +59,6 @@ void segment_id_make(unsigned char *bytes)
     memcpy(bytes, &id, sizeof id);
 }
 
-bool segment_is_id(const unsigned char *bytes)
-{
-    return memcmp(bytes, MAGIC, strlen(MAGIC)) == 0;
-}
-
 unsigned segment_id_number(const unsigned char *bytes)
 {
     return id_read(bytes).nonce & 0xffff;
@@ -91,7 +86,7 @@ static int id_open(const unsigned char *bytes)
     (void)snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)id.pid,
             (long long)id.fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
-    if (!segment_is_id(bytes) || fd < 0 ||
+    if (memcmp(id.magic, MAGIC, sizeof id.magic) != 0 || fd < 0 ||
             pread(fd, &nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce ||
             nonce != id.nonce) {
         comm_report_fatal("an id that is none, or whose maker is gone");
@@ -202,20 +197,12 @@ static void facts_text(const struct segment_facts *facts, char *text, size_t cap
 {
     const char *name = function_name((enum function)facts->function);
 
-    if (facts->function == FUNCTION_INIT) {
-        (void)snprintf(text, capacity, "%s of %d ranks by ids with hash %llx", name,
-                facts->root, (unsigned long long)facts->count);
-        return;
-    }
-    if (facts->function > FUNCTION_INIT) {
-        (void)snprintf(text, capacity, "%s", name);
-        return;
-    }
     (void)snprintf(text, capacity,
-            "%s of %llu x %s, reduction %d, root %d, %u of %u in its group; registered "
+            "%s of %llu x type %d, reduction %d, root %d, %u of %u in its group; "
+            "registered "
             "at %llx and %llx",
-            name, (unsigned long long)facts->count, type_name(facts->type),
-            facts->reduction, facts->root, facts->place + 1, facts->places,
+            name, (unsigned long long)facts->count, facts->type, facts->reduction,
+            facts->root, facts->place + 1, facts->places,
             (unsigned long long)facts->input_place,
             (unsigned long long)facts->output_place);
 }
@@ -264,8 +251,16 @@ uint64_t segment_message_place(int from, int to)
     return (1 + (uint64_t)2 * SEGMENT_RANKS_MAX + pair) * PLACE_BYTES;
 }
 
-static void check_moved(ssize_t moved, size_t bytes)
+static void move_bytes(const struct segment *segment, uint64_t place, uint64_t address,
+        size_t bytes, bool puts)
 {
+    void *at = gpusim_at(address);
+    ssize_t moved;
+
+    gpusim_memory_lock();
+    moved = puts ? pwrite(segment->fd, at, bytes, (off_t)place)
+                 : pread(segment->fd, at, bytes, (off_t)place);
+    gpusim_memory_unlock();
     if (moved != (ssize_t)bytes) {
         comm_report_fatal(
                 "%zd of %zu bytes were moved: %s", moved, bytes, strerror(errno));
@@ -275,15 +270,11 @@ static void check_moved(ssize_t moved, size_t bytes)
 void segment_put(
         const struct segment *segment, uint64_t place, uint64_t address, size_t bytes)
 {
-    ssize_t moved;
-
-    gpusim_memory_lock();
-    moved = pwrite(segment->fd, gpusim_at(address), bytes, (off_t)place);
-    gpusim_memory_unlock();
-    check_moved(moved, bytes);
+    move_bytes(segment, place, address, bytes, true);
 }
 
-void segment_take(const struct segment *segment, uint64_t place, void *to, size_t bytes)
+void segment_take(
+        const struct segment *segment, uint64_t place, uint64_t address, size_t bytes)
 {
-    check_moved(pread(segment->fd, to, bytes, (off_t)place), bytes);
+    move_bytes(segment, place, address, bytes, false);
 }

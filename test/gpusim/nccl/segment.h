@@ -95,8 +95,6 @@ struct segment {
 
 /* Makes memory for a communicator and the id by which it is found. */
 void segment_id_make(unsigned char *bytes);
-/* True for bytes of segment_id_make(). */
-bool segment_is_id(const unsigned char *bytes);
 /* The number by which reports name the communicator of an id. */
 unsigned segment_id_number(const unsigned char *bytes);
 /* Its maker lets go of an id that nobody has opened. */
@@ -137,10 +135,10 @@ void segment_compare(const struct segment *segment, const struct segment_facts *
  * at the next one), and of a message. */
 uint64_t segment_place(const struct segment *segment, int rank, uint64_t ahead);
 uint64_t segment_message_place(int from, int to);
-/* Moves data of the GPU there, or from there to where gpusim_at() is. */
+/* Moves data there, or from there, where gpusim_at() is. */
 void segment_put(
         const struct segment *segment, uint64_t place, uint64_t address, size_t bytes);
 void segment_take(
-        const struct segment *segment, uint64_t place, void *to, size_t bytes);
+        const struct segment *segment, uint64_t place, uint64_t address, size_t bytes);
 
 #endif
