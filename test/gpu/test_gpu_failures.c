@@ -188,7 +188,7 @@ static void run_aborts_meet(struct ends_rank *r)
 static void run_no_split(struct ends_rank *r)
 {
     if (r->rank == 0) {
-        gpusim_nccl_fail("*:ncclCommSplit:0:2");
+        gpusim_fail("ncclCommSplit", 0, 2);
     }
     ends_meet(r);
     CHECK(sum_of_set(r) == TUTTI_ERR_CONTEXT_FAILED);

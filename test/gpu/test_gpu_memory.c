@@ -101,9 +101,11 @@ GPU_TEST(test_memory_is_not_given_out_while_it_may_be_in_use)
 {
     for (int i = 0; i < GPU_ZERO; i++) {
         void *first = take(f->gpu, 4 * KIB);
+        char bytes[4 * KIB];
         void *again;
 
-        assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
+        memset(bytes, 0x55, sizeof bytes);
+        assert_true(gpusim_write(address(first), bytes, sizeof bytes));
         gpusim_hold(f->gpu->streams[i]);
         gpu_memory_give_back(f->gpu, first);
         again = take(f->gpu, 4 * KIB); /* and nobody waits */
