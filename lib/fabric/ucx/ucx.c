@@ -58,7 +58,7 @@ enum request_state {
 struct ucx_request {
     struct watch *watch; /* rings when it is done; while it is open */
     void *handle; /* UCX's, while it is open */
-    int state; /* enum request_state */
+    enum request_state state;
     int peer; /* the sender of a receive that is done; the receiver of a send */
     size_t bytes; /* likewise */
     ucs_status_t status; /* of one that is done */
