@@ -18,8 +18,8 @@
 #define BOOT_HELLO_PATIENCE_S 60
 
 /**
- * Connects, trying again until somebody listens there; -1: nobody does, errno says why; 0: the
- * host has no address.
+ * Connects, trying again until somebody listens there; -1: nobody does, and errno says why; it is
+ * 0 if the host has no address.
  */
 int stream_connect(const char *host, const char *port);
 /** Listens on all addresses of this host; -1: errno says why. */

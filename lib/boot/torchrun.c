@@ -120,9 +120,9 @@ static tutti_status say_lost(const struct torchrun *t, const char *whom)
 {
     if (errno == EMSGSIZE) {
         return error_set(TUTTI_ERR_CONFIG,
-                "rank %d, with WORLD_SIZE=%d, has met a rank with another WORLD_SIZE, "
-                "or "
-                "with another version of tutti, at MASTER_ADDR=%s, MASTER_PORT=%s",
+                "rank %d, with WORLD_SIZE=%d, has met at MASTER_ADDR=%s, "
+                "MASTER_PORT=%s a rank with another WORLD_SIZE or another version of "
+                "tutti",
                 t->rank, t->size, t->host, t->port);
     }
     if (errno == EAGAIN) {

@@ -334,17 +334,25 @@ static bool check_case(
 /* --------------------------------------------------------------------------- main */
 
 /* @return false, having said what there is */
+static const char usage[] =
+        "usage: bench-pack [--check] [--cases ABCDEFG] [--samples N]\n"
+        "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS count.\n";
+
 static bool parse(int argc, char **argv, struct bench *bench)
 {
     static const struct option longs[] = { { "check", no_argument, NULL, 'k' },
         { "cases", required_argument, NULL, 'c' },
-        { "samples", required_argument, NULL, 's' }, { NULL, 0, NULL, 0 } };
+        { "samples", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 } };
     int letter;
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     while ((letter = getopt_long(argc, argv, "", longs, NULL)) != -1) {
         if (letter == 'k') {
             bench->checks = true;
+        } else if (letter == 'h') {
+            (void)fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
         } else if (letter == 'c') {
             bench->cases = optarg;
         } else {
@@ -352,10 +360,7 @@ static bool parse(int argc, char **argv, struct bench *bench)
         }
     }
     if (optind != argc || bench->samples < 1 || bench->samples > SAMPLES_MAX) {
-        (void)fprintf(stderr,
-                "usage: bench-pack [--check] [--cases ABCDEFG] [--samples N]\n"
-                "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS "
-                "count.\n");
+        (void)fputs(usage, stderr);
         return false;
     }
     return true;
