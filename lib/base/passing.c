@@ -3,6 +3,7 @@
  */
 #include "base/passing.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,10 +59,14 @@ ssize_t passing_receive(
         .msg_iovlen = 1,
         .msg_control = &attachment,
         .msg_controllen = sizeof attachment };
-    const ssize_t got = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    struct cmsghdr *header;
     struct ucred said = { .uid = (uid_t)-1 };
+    ssize_t got;
 
+    do { /* with SO_RCVTIMEO even a stop (SIGSTOP, a debugger) interrupts it */
+        got = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
     *fd = -1;
     for (; header != NULL; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {

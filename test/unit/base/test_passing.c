@@ -3,7 +3,9 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/passing.h"
@@ -79,4 +81,33 @@ UNIT_TEST(test_one_descriptor_is_taken)
     assert_int_equal(fd, -1);
     (void)close(ends[0]);
     (void)close(ends[1]);
+}
+
+static int alarmed[2]; /* ends of the socket on which send_late() sends */
+
+/* Interrupts who waits for it. */
+static void send_late(int number)
+{
+    char byte = 'l';
+
+    (void)number;
+    (void)passing_send(alarmed[0], NULL, 0, &byte, 1, alarmed[0]);
+}
+
+/* As a stop does where the socket has a time limit. */
+UNIT_TEST(test_interrupted_receive_goes_on)
+{
+    const struct itimerval soon = { .it_value.tv_usec = 20000 };
+    const struct sigaction action = { .sa_handler = send_late };
+    char byte;
+    int fd;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, alarmed), 0);
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    assert_int_equal(passing_receive(alarmed[1], &byte, 1, 0, &fd, NULL), 1);
+    assert_true(byte == 'l' && fd >= 0);
+    (void)close(fd);
+    (void)close(alarmed[0]);
+    (void)close(alarmed[1]);
 }
