@@ -5,8 +5,9 @@
  *   fake_tuttirun [--folder F] [--rate BYTES] [--beat-ms T] [--kill-ms T] [--silent-ms T]
  *                 [--release STATUS] [--lie HOW] [--when TEXT ACTION]... COMMAND...
  *
- * Actions: stop, silence (no more beats), close, die (kill -9 of itself), failure,
- * deaf (reads nothing for a second), or the number of a signal for the program.
+ * Actions: stop, kill (a stop with no time left), silence (no more beats), close, die (kill -9 of
+ * itself), failure, deaf (reads nothing until the program has ended), or the number of a signal for
+ * the program.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -31,7 +32,6 @@ enum {
     DECIMAL = 10
 };
 
-static const int64_t second = 1000000000;
 static const int64_t beat_ns = 50000000;
 
 /* What to do when a rank has written a text. */
@@ -54,7 +54,8 @@ struct fake {
     bool has_come, has_exited;
     const char *lie;
     bool is_silent;
-    int64_t deaf_until;
+    bool is_deaf;
+    pid_t program;
 };
 
 static const char token[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -186,12 +187,13 @@ static void act(struct fake *fake, const char *name)
         (void)kill(getpid(), SIGKILL);
     }
     if (strcmp(name, "deaf") == 0) {
-        fake->deaf_until = clock_ns() + second;
+        fake->is_deaf = true;
         return;
     }
-    if (strcmp(name, "stop") == 0) {
+    if (strcmp(name, "stop") == 0 || strcmp(name, "kill") == 0) {
         put(fake,
-                &(struct link_message){ .type = LINK_STOP, .stop_ms = fake->kill_ms });
+                &(struct link_message){ .type = LINK_STOP,
+                        .stop_ms = *name == 's' ? fake->kill_ms : 0 });
     } else if (strcmp(name, "failure") == 0) {
         put(fake,
                 &(struct link_message){ .type = LINK_FAILURE,
@@ -251,6 +253,7 @@ static void hear(struct fake *fake, const struct link_message *message)
         printf("STARTED rank %d pid %llu: %.*s\n", fake->rank,
                 (unsigned long long)message->started.pid,
                 (int)message->started.binding.len, message->started.binding.text);
+        fake->program = (pid_t)message->started.pid;
     } else if (message->type == LINK_BEAT) {
         if (message->beat.state == 'T') {
             printf("STOPPED rank %d\n", fake->rank);
@@ -326,7 +329,7 @@ static bool is_going_on(const struct fake *fake, int *status, bool *has_ended)
 
 static void poll_all(struct fake *fake)
 {
-    bool is_deaf = clock_ns() < fake->deaf_until || !fake->has_come;
+    bool is_deaf = !fake->has_come || (fake->is_deaf && kill(fake->program, 0) == 0);
     struct pollfd polled[] = { { .fd = fake->listener, .events = POLLIN },
         { .fd = is_deaf ? -1 : fake->session.fd, .events = POLLIN } };
 

@@ -1,8 +1,8 @@
 /*
  * Of three ranks only rank 1 goes on, and does what its argument says: it waits for rank 2
  * (stall), calls tutti_abort() (abort) or dies (killed). The others stay outside tutti; rank 2
- * comes when it is asked to end, which is too late. It makes the file that is named next, so
- * rank 1 knows that it is outside: blocked WHAT FILE
+ * comes when it is asked to end, which is too late. They make FILE.0 and FILE.2, so rank 1 knows
+ * that they are outside: blocked WHAT FILE
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -12,9 +12,36 @@
 
 #include <tutti/tutti.h>
 
-static void hear(int number)
+/* Makes the file of this rank. */
+static void go_outside(const char *file, int rank)
 {
-    (void)number;
+    char name[512];
+
+    (void)snprintf(name, sizeof name, "%s.%d", file, rank);
+    (void)close(creat(name, 0600));
+}
+
+static void wait_for_rank(const char *file, int rank)
+{
+    char name[512];
+
+    (void)snprintf(name, sizeof name, "%s.%d", file, rank);
+    while (access(name, F_OK) != 0) {
+        (void)usleep(1000);
+    }
+}
+
+/* Here SIGTERM does not come between two calls. */
+static void wait_for_term(const char *file)
+{
+    sigset_t term;
+    int number;
+
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &term, NULL);
+    go_outside(file, 2);
+    (void)sigwait(&term, &number);
 }
 
 static const int members[] = { 1, 2 };
@@ -33,15 +60,17 @@ int main(int argc, char **argv)
         return 1;
     }
     if (tutti_rank(t) == 2) {
-        (void)signal(SIGTERM, hear);
-        (void)close(creat(argv[2], 0600));
-        (void)pause();
+        wait_for_term(argv[2]);
     }
-    while (tutti_rank(t) == 0) {
-        (void)pause();
+    if (tutti_rank(t) == 0) {
+        go_outside(argv[2], 0);
+        for (;;) {
+            (void)pause();
+        }
     }
-    while (tutti_rank(t) == 1 && access(argv[2], F_OK) != 0) {
-        (void)usleep(1000);
+    if (tutti_rank(t) == 1) {
+        wait_for_rank(argv[2], 0);
+        wait_for_rank(argv[2], 2);
     }
     if (strcmp(what, "killed") == 0) {
         (void)raise(SIGKILL);

@@ -6,7 +6,8 @@
  *   simulated_hosts HOSTS BEAT_MS WHAT
  *
  * WHAT: end      each supervisor sends a line and that its program has ended
- *       silent   before, all of them stand still until tuttirun must have noticed
+ *       silent   before, all of them stand still until tuttirun must have noticed, and the file
+ *                `noticed` is there
  *       killed   some are killed, one 20 ms before the others
  * Prints on stderr what was counted and measured; exits with the status of tuttirun.
  */
@@ -196,6 +197,15 @@ static void send_signal(const pid_t *pids, int first, int count, int number)
     }
 }
 
+static void wait_for_notice(void)
+{
+    const int64_t limit = clock_ns() + 200 * second;
+
+    while (access("noticed", F_OK) != 0 && clock_ns() < limit) {
+        clock_sleep_ns(10 * MS);
+    }
+}
+
 /* What happens to the job once it runs. */
 static void play(
         const char *what, const struct counts *counts, int size, const pid_t *pids)
@@ -212,6 +222,7 @@ static void play(
         send_signal(pids, 0, size, SIGSTOP);
         clock_sleep_ns((int64_t)LINK_SUSPECT_MS * MS +
                 SUSPECT_BEATS * atomic_load(&counts->beat_ns));
+        wait_for_notice();
         send_signal(pids, 0, size, SIGCONT);
         clock_sleep_ns(2 * atomic_load(&counts->beat_ns) + second);
     }
