@@ -24,8 +24,9 @@ enum {
     HTTP_REQUEST_MAX = 4096, /* bytes of a request with its headers           */
     HTTP_PATH_MAX = 256, /* of its path with the zero                         */
     HTTP_HOST_MAX = 256, /* of the host that it is for, likewise; "": not said */
-    HTTP_ASK_MS = 1000, /* from a connection to the end of the request        */
-    HTTP_PATIENCE_MS = 5000 /* from there to the end of the answer            */
+    HTTP_ASK_MS = 10000, /* from a connection to the end of the request; more than
+                          * a client on a busy machine needs                  */
+    HTTP_PATIENCE_MS = 30000 /* from there to the end of the answer           */
 };
 
 /** How a request is answered: 0 not yet, for it is not whole; else a status of HTTP. */

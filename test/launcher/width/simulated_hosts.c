@@ -231,7 +231,7 @@ static void play(
 /* Waits until the job is over for all: released, told why it fails, or without tuttirun. */
 static void wait_for_all(const struct counts *counts, int size, bool is_killed)
 {
-    const int64_t limit = clock_ns() + 60 * second;
+    const int64_t limit = clock_ns() + 200 * second;
     int done;
 
     do {
