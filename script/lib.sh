@@ -110,9 +110,9 @@ run_tests() {
     local results=$root/$2/results.xml waiting=$root/$2/results-waiting.xml
     local names='^(launcher|hosts)\.' status=0
     # An mpirun of Open MPI fails if another one makes their common folder at the same moment, as the
-    # last one to end removes it: with this in it, it stays.
+    # last one to end removes it: with this in it, it stays. Another script/test has its own in it.
     local session=${TMPDIR:-/tmp}/ompi.${HOSTNAME%%.*}.$UID
-    mkdir -p -m 700 "$session" "$session/tests"
+    mkdir -p -m 700 "$session" "$session/tests.$$"
     say "testing $1"
     rm -f "$results" "$waiting"
     (cd "$root" && ctest --preset "$1" -j $((2 * $(nproc))) --output-junit "$results" \
@@ -129,7 +129,7 @@ run_tests() {
     elif ((status != 0)); then
         count_failure "ctest of $1, launcher and hosts"
     fi
-    rmdir "$session/tests" "$session" 2>/dev/null || true
+    rmdir "$session/tests.$$" "$session" 2>/dev/null || true
     return 0
 }
 
