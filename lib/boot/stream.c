@@ -115,12 +115,18 @@ int stream_listen(const char *port, int backlog)
 
 int stream_accept(int listening)
 {
+    const int64_t until = clock_ns() + (int64_t)BOOT_PATIENCE_S * 1000000000;
     struct pollfd polled = { .fd = listening, .events = POLLIN };
+    int64_t left;
+    int fd = -1;
 
-    if (poll(&polled, 1, BOOT_PATIENCE_S * 1000) != 1) {
-        return -1;
-    }
-    return prepare(accept4(listening, NULL, NULL, SOCK_CLOEXEC));
+    do { /* again after a signal, and when who called has gone */
+        left = until - clock_ns();
+        if (left > 0 && poll(&polled, 1, (int)(left / 1000000 + 1)) > 0) {
+            fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+        }
+    } while (fd < 0 && left > 0 && (errno == EINTR || errno == ECONNABORTED));
+    return prepare(fd);
 }
 
 bool stream_read(int fd, void *bytes, size_t len)
