@@ -148,15 +148,15 @@ static void fails_the_context(struct checks *c)
     static const struct setting settings[] = { { "stall_warning_s", "0" },
         { "stall_fail_s", "0.3" }, { "log_level", "error" }, { 0 } };
     tutti *t = job_open(c, settings);
-    BUFFER_ARRAY(int32_t, value, 1);
+    tutti_request requests[TENSORS] = { 0 };
+    BUFFER_ARRAY(int32_t, values, TENSORS);
     const bool late = c->rank == c->size - 1;
 
     checks_step(c, "a stall fails the context");
     if (!late) {
-        /* It has failed when it is submitted, where this rank had no core. */
+        begin(t, c, values, requests);
         EXPECT_STATUS(c, TUTTI_ERR_CONTEXT_FAILED,
-                tutti_allreduce(
-                        t, "late 0", value, value, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+                tutti_wait_all(t, TENSORS, requests, TUTTI_FOREVER, NULL));
         EXPECT(c, strstr(tutti_last_error(), "\"late ") != NULL);
         EXPECT(c, strstr(tutti_last_error(), "stall_fail_s") != NULL);
     }
