@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -16,22 +15,31 @@
 
 #define RETRY_NS 50000000
 
-void stream_limit(int fd, int seconds)
+static int64_t after(int seconds)
 {
-    const struct timeval limit = { .tv_sec = seconds };
+    return clock_ns() + (int64_t)seconds * 1000000000;
+}
 
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+/* Whatever signals come meanwhile. False: too late, and errno is EAGAIN. */
+static bool await(int fd, short events, int64_t until)
+{
+    struct pollfd polled = { .fd = fd, .events = events };
+    int64_t left = until - clock_ns();
+    int ready = 0;
+
+    while (ready <= 0 && left > 0) {
+        ready = poll(&polled, 1, (int)(left / 1000000 + 1));
+        left = until - clock_ns();
+    }
+    errno = EAGAIN;
+    return ready > 0;
 }
 
 static int prepare(int fd)
 {
     const int on = 1;
 
-    if (fd >= 0) {
-        stream_limit(fd, BOOT_PATIENCE_S);
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
 
@@ -56,9 +64,8 @@ static int try_all(const struct addrinfo *found)
 int stream_connect(const char *host, const char *port)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    const int64_t now = clock_ns();
-    const int64_t until = now + (int64_t)BOOT_PATIENCE_S * 1000000000;
-    const int64_t named = now + (int64_t)BOOT_NAME_PATIENCE_S * 1000000000;
+    const int64_t until = after(BOOT_PATIENCE_S);
+    const int64_t named = after(BOOT_NAME_PATIENCE_S);
     int fd = -1;
 
     while (fd < 0 && clock_ns() < until) {
@@ -115,46 +122,55 @@ int stream_listen(const char *port, int backlog)
 
 int stream_accept(int listening)
 {
-    struct pollfd polled = { .fd = listening, .events = POLLIN };
+    const int64_t until = after(BOOT_PATIENCE_S);
 
-    if (poll(&polled, 1, BOOT_PATIENCE_S * 1000) != 1) {
-        return -1;
+    while (await(listening, POLLIN, until)) {
+        const int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            return prepare(fd);
+        }
+        if (errno != EINTR && errno != ECONNABORTED) {
+            break;
+        }
     }
-    return prepare(accept4(listening, NULL, NULL, SOCK_CLOEXEC));
+    return -1;
 }
 
-bool stream_read(int fd, void *bytes, size_t len)
+bool stream_read(int fd, void *bytes, size_t len, int seconds)
 {
+    const int64_t until = after(seconds);
     uint8_t *at = bytes;
 
     while (len > 0) {
-        const ssize_t got = recv(fd, at, len, 0);
+        const ssize_t got =
+                await(fd, POLLIN, until) ? recv(fd, at, len, MSG_DONTWAIT) : -1;
 
-        if (got == 0) {
-            errno = 0;
+        if (got <= 0) {
+            errno = got == 0 ? 0 : errno;
             return false;
         }
-        if (got < 0 && errno != EINTR) {
-            return false;
-        }
-        at += got > 0 ? got : 0;
-        len -= got > 0 ? (size_t)got : 0;
+        at += got;
+        len -= (size_t)got;
     }
     return true;
 }
 
 bool stream_write(int fd, const void *bytes, size_t len)
 {
+    const int64_t until = after(BOOT_PATIENCE_S);
     const uint8_t *at = bytes;
 
     while (len > 0) {
-        const ssize_t sent = send(fd, at, len, MSG_NOSIGNAL);
+        const ssize_t sent = await(fd, POLLOUT, until)
+                ? send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                : -1;
 
-        if (sent < 0 && errno != EINTR) {
+        if (sent < 0) {
             return false;
         }
-        at += sent > 0 ? sent : 0;
-        len -= sent > 0 ? (size_t)sent : 0;
+        at += sent;
+        len -= (size_t)sent;
     }
     return true;
 }

@@ -26,10 +26,8 @@ int stream_connect(const char *host, const char *port);
 int stream_listen(const char *port, int backlog);
 /** The next connection; -1: none came. */
 int stream_accept(int listening);
-/** How long each read and write may take; at first BOOT_PATIENCE_S. */
-void stream_limit(int fd, int seconds);
-/** False: the other end is gone, or nothing came: errno is 0, or EAGAIN. */
-bool stream_read(int fd, void *bytes, size_t len);
+/** False: the other end is gone, or not all has come in so many seconds: errno is 0, or EAGAIN. */
+bool stream_read(int fd, void *bytes, size_t len, int seconds);
 bool stream_write(int fd, const void *bytes, size_t len);
 
 #endif

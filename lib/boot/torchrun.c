@@ -157,15 +157,16 @@ static bool store_get(
     uint64_t len = 0;
 
     put_query(&wait, t, QUERY_WAIT, key);
-    if (!tell(t, &wait) || !stream_read(t->store, &is_there, sizeof is_there)) {
+    if (!tell(t, &wait) ||
+            !stream_read(t->store, &is_there, sizeof is_there, BOOT_PATIENCE_S)) {
         return false;
     }
     put_query(&get, t, QUERY_GET, key);
-    if (!tell(t, &get) || !stream_read(t->store, &len, sizeof len)) {
+    if (!tell(t, &get) || !stream_read(t->store, &len, sizeof len, BOOT_PATIENCE_S)) {
         return false;
     }
     errno = EMSGSIZE;
-    return len == bytes && stream_read(t->store, value, bytes);
+    return len == bytes && stream_read(t->store, value, bytes, BOOT_PATIENCE_S);
 }
 
 /* Rank 0 takes what each has set, and sets it for all. */
@@ -204,13 +205,15 @@ static tutti_status gather_at_zero(
     const size_t total = bytes * (size_t)t->size;
 
     if (t->rank > 0) {
-        return stream_write(t->store, mine, bytes) && stream_read(t->store, all, total)
+        return stream_write(t->store, mine, bytes) &&
+                        stream_read(t->store, all, total, BOOT_PATIENCE_S)
                 ? TUTTI_OK
                 : say_lost(t, "rank 0 and all others");
     }
     memcpy(all, mine, bytes);
     for (int r = 1; r < t->size; r++) {
-        if (!stream_read(t->ranks[r], all + (size_t)r * bytes, bytes)) {
+        if (!stream_read(
+                    t->ranks[r], all + (size_t)r * bytes, bytes, BOOT_PATIENCE_S)) {
             return error_set(TUTTI_ERR_SYSTEM,
                     "rank %d has ended, or said nothing for %d s, before all had "
                     "started",
@@ -231,14 +234,13 @@ static bool hear(const struct torchrun *t, int fd, struct caller *caller)
     uint8_t heard[2 * KEY_MAX];
     bool right;
 
-    stream_limit(fd, BOOT_CALLER_PATIENCE_S);
     put_hello(&expected, t);
-    right = !expected.failed && stream_read(fd, heard, expected.len) &&
+    right = !expected.failed &&
+            stream_read(fd, heard, expected.len, BOOT_CALLER_PATIENCE_S) &&
             memcmp(heard, expected.data, expected.len) == 0 &&
             stream_write(fd, &answer, sizeof answer) &&
-            stream_read(fd, caller, sizeof *caller);
+            stream_read(fd, caller, sizeof *caller, BOOT_CALLER_PATIENCE_S);
     wire_writer_fini(&expected);
-    stream_limit(fd, BOOT_PATIENCE_S);
     return right;
 }
 
@@ -324,10 +326,9 @@ static tutti_status greet(struct torchrun *t, int64_t *answer)
     if (t->store < 0) {
         return say_nobody(t);
     }
-    stream_limit(t->store, BOOT_HELLO_PATIENCE_S);
     put_hello(&hello, t);
-    if (tell(t, &hello) && stream_read(t->store, answer, sizeof *answer)) {
-        stream_limit(t->store, BOOT_PATIENCE_S);
+    if (tell(t, &hello) &&
+            stream_read(t->store, answer, sizeof *answer, BOOT_HELLO_PATIENCE_S)) {
         return TUTTI_OK;
     }
     if (errno == EAGAIN) {

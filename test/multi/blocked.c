@@ -68,8 +68,9 @@ int main(int argc, char **argv)
 
     (void)alarm(HANG_SECONDS);
     CHECK(tutti_init(&t, NULL) == TUTTI_OK && tutti_size(t) <= RANKS_MAX);
-    CHECK(tutti_allgather(t, "pids", &mine, pids, 1, 1, NULL, TUTTI_INT64, NULL) ==
-            TUTTI_OK);
+    /* Not by tutti, where a rank without a core is a stall. */
+    CHECK(MPI_Allgather(&mine, 1, MPI_INT64_T, pids, 1, MPI_INT64_T, MPI_COMM_WORLD) ==
+            MPI_SUCCESS);
     (void)MPI_Barrier(MPI_COMM_WORLD); /* before the context fails */
     if (tutti_rank(t) > 0) {
         leave(t, aborts);
