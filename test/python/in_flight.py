@@ -152,7 +152,7 @@ def check_result(got, value):
     """It is right, or an error says that it is not known."""
     for request, of_result in got:
         try:
-            result = of_result(request.wait(30))
+            result = of_result(request.wait(300))
         except tutti.TuttiError as error:
             assert "interrupted" in error.text, error
         else:

@@ -14,8 +14,8 @@ with tutti.Context() as job:
         request = job.allreduce_async(np.ones(2), name="interrupted")
         for waits in (request.wait, lambda: (request.future(), request.wait())):
             timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-            timer.start()
             try:
+                timer.start()
                 waits()
                 raise AssertionError("the wait was not interrupted")
             except KeyboardInterrupt:

@@ -38,14 +38,14 @@ def check_timeout(job):
     job.barrier(name="rank 0 has timed out")
     if job.rank != 0:
         request = job.allreduce_async(np.ones(3), name="timeout")
-    same(request.wait(30), np.full(3, float(job.size)))
+    same(request.wait(300), np.full(3, float(job.size)))
 
 
 def check_callbacks(job):
     heard, all_heard = [], threading.Event()
     request = job.allreduce_async(np.full(2, job.rank + 1.0))
     request.add_done_callback(lambda r: (heard.append(r), all_heard.set()))
-    assert all_heard.wait(30) and heard == [request] and request.done()
+    assert all_heard.wait(300) and heard == [request] and request.done()
     request.add_done_callback(heard.append)  # finished: called at once
     assert heard == [request, request]
 
@@ -55,7 +55,7 @@ def check_callbacks(job):
     assert job.submit_raw("allreduce", "raw", given.address, given.address, given.count,
                           given.dtype, keep=x,
                           callback=lambda e: (heard.append(e), ended.set())) is None
-    assert ended.wait(30)
+    assert ended.wait(300)
     if job.size == 1:
         assert heard[-1] is None
     else:

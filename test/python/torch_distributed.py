@@ -2,6 +2,7 @@
 import datetime
 import os
 import re
+import socket
 import sys
 
 try:
@@ -18,11 +19,13 @@ import tutti.torch.distributed
 torch.set_num_threads(1)
 torch.set_num_interop_threads(1)  # callbacks must not wait for one another in torch's pool
 FAILED = getattr(dist, "DistBackendError", RuntimeError)
+with socket.socket() as other:  # MASTER_PORT is held for rank 0
+    refused(OSError, "in use", other.bind, ("", int(os.environ["MASTER_PORT"])))
 with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "python-torch-distributed.md")) as page:
     exec(re.search(r"^```python\n(.*?)^```$", page.read(), re.M | re.S)[1], {})
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 store = dist.FileStore(f"/tmp/tutti-torch.{os.environ['MASTER_PORT']}", size)
-dist.init_process_group("tutti", store=store, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=20))
+dist.init_process_group("tutti", store=store, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=300))
 sum_of_ranks = size * (size - 1) // 2
 
 
@@ -291,7 +294,7 @@ def monitored_barrier():
         return made._get_backend(torch.device("cpu")) if hasattr(made, "_get_backend") else made
 
     soon = datetime.timedelta(milliseconds=50)
-    group().monitored_barrier(datetime.timedelta(seconds=20), True)
+    group().monitored_barrier(datetime.timedelta(seconds=300), True)
     alone = [group() for _ in range(3)]  # which are not used after they have failed
     if rank == 0 and size > 1:
         refused(FAILED, "Rank 1 failed to pass monitoredBarrier", alone[0].monitored_barrier, soon)
@@ -332,7 +335,7 @@ def slow_readers():
     that were made in vain part them."""
     counts = tutti.torch.distributed._group_counts
     counts[tuple(range(size))] += rank
-    made = tutti.torch.distributed._create(Slow(), rank, size, datetime.timedelta(seconds=20))
+    made = tutti.torch.distributed._create(Slow(), rank, size, datetime.timedelta(seconds=300))
     assert store.add("readers", 0) == size
     assert len(set(tutti.torch.distributed._all().allgather(torch.tensor(list(counts.values())[:1])).tolist())) == 1
     made.barrier().wait()

@@ -48,10 +48,10 @@ def main():
     refused(ZeroDivisionError, "by zero", tutti.Context, oob=(0, 2, lambda mine: 1 // 0))
     os.environ["OMP_NUM_THREADS"] = "1"
     for way in "torchrun", "spawn":
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        torch.multiprocessing.spawn(rank_main, (way, port), nprocs=RANKS)
+        with socket.socket() as port:  # nobody else gets it before torch's store binds it, too
+            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port.bind(("127.0.0.1", 0))
+            torch.multiprocessing.spawn(rank_main, (way, port.getsockname()[1]), nprocs=RANKS)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from tutti.errors import MpiError
 _job: Optional[Context] = None  # of all ranks
 _contexts: Dict[Tuple[int, ...], Context] = {}  # of the ranks of groups
 _group_counts: Dict[Tuple[int, ...], int] = {}
+_port: Optional[socket.socket] = None  # holds MASTER_PORT, which nobody else gets before torch's store listens there
 
 
 # --------------------------------------------------------------------------- compiling
@@ -119,15 +120,16 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 def _set_environment() -> None:
     """Tells init_process_group() what the launcher knows."""
+    global _port
     if all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
         return
     job = _all()
     where = torch.zeros(256, dtype=torch.uint8)
     if job.rank == 0:
-        with socket.socket() as free:
-            free.bind(("", 0))
-            port = free.getsockname()[1]
-        text = f"{'127.0.0.1' if job.cross_size == 1 else socket.gethostname()} {port}".encode()
+        _port = socket.socket()
+        _port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the store does, which binds it, too
+        _port.bind(("", 0))
+        text = f"{'127.0.0.1' if job.cross_size == 1 else socket.gethostname()} {_port.getsockname()[1]}".encode()
         where[:len(text)] = torch.tensor(list(text), dtype=torch.uint8)
     job.broadcast(where, name="tutti.torch.distributed")
     address, port = bytes(where.tolist()).rstrip(b"\0").decode().split()

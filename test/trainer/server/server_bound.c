@@ -91,6 +91,7 @@ static tutti_status run_slow(tutti_server *ps, struct race *race)
             status = tutti_server_push(ps);
         }
     }
+    (void)await_entry(race, NEVER); /* who is finished is not waited for */
     return status == TUTTI_OK ? tutti_server_finish(ps) : status;
 }
 

@@ -162,7 +162,7 @@ UNIT_TEST(test_a_conversation)
     assert_string_equal(line, "got it");
     process_close_input(&process);
     while (!process.has_ended) {
-        assert_int_not_equal(loop_turn(&loop, INT64_MAX), 0);
+        (void)loop_turn(&loop, INT64_MAX);
     }
     assert_int_equal(process.status, 7);
     process_fini(&process);
