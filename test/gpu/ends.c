@@ -57,18 +57,13 @@ static void set(struct ends_job *job, const char *name, const char *value)
 static void set_all(struct ends_job *job, const char *parameters)
 {
     char text[256];
-    char *at = text;
+    char *rest = text;
 
     (void)snprintf(text, sizeof text, "%s", parameters);
-    while (*at != '\0') {
-        char *equals = strchr(at, '=');
-        char *end = at + strcspn(at, " ");
-        const bool is_last = *end == '\0';
+    while (rest != NULL && *rest != '\0') {
+        const char *name = strsep(&rest, "=");
 
-        *equals = '\0';
-        *end = '\0';
-        set(job, at, equals + 1);
-        at = is_last ? end : end + 1;
+        set(job, name, strsep(&rest, " "));
     }
 }
 
@@ -180,17 +175,17 @@ static int check_left(void)
     const struct gpusim_live live = gpusim_live();
     const struct gpusim_nccl_live nccl = gpusim_nccl_live();
 
-    if (live.device_allocations + live.host_allocations + live.streams + live.events +
+    if (live.device_bytes + live.host_bytes + live.streams + live.events +
                     live.modules + live.retained + nccl.comms + nccl.registrations +
                     nccl.allocations ==
             0) {
         return 0;
     }
     (void)fprintf(stderr,
-            "left: %zu device, %zu host, %zu streams, %zu events, %zu modules, %zu "
+            "left: %zu bytes, %zu pinned, %zu streams, %zu events, %zu modules, %zu "
             "contexts, %zu communicators, %zu registrations\n",
-            live.device_allocations, live.host_allocations, live.streams, live.events,
-            live.modules, live.retained, nccl.comms, nccl.registrations);
+            live.device_bytes, live.host_bytes, live.streams, live.events, live.modules,
+            live.retained, nccl.comms, nccl.registrations);
     return 1;
 }
 

@@ -125,7 +125,8 @@ static struct device_copy copy_of(struct fixture *f, enum device_way way)
 /* By the caller: of what a copy reads, before it, and of what one has written, behind it. */
 static void fill(const struct fixture *f, const void *memory)
 {
-    assert_int_equal(cuMemsetD8Async((uint64_t)(uintptr_t)memory, 1, 5000, f->stream), 0);
+    assert_int_equal(
+            cuMemsetD8Async((uint64_t)(uintptr_t)memory, 1, 5000, f->stream), 0);
 }
 
 /* What comes back does not queue behind what still waits for its tensors. */

@@ -64,10 +64,8 @@ GPUSIM_API long gpusim_pageable_copies(void);
 
 /* What exists now, in all contexts: a test of leaks compares two of these. */
 struct gpusim_live {
-    size_t device_allocations; /* cuMemAlloc and managed            */
-    size_t device_bytes; /* bytes of these                    */
-    size_t host_allocations; /* cuMemHostAlloc                    */
-    size_t host_bytes; /* bytes of these                    */
+    size_t device_bytes; /* of cuMemAlloc, and managed        */
+    size_t host_bytes; /* of cuMemHostAlloc                 */
     size_t streams; /* created and not destroyed         */
     size_t events; /* likewise                          */
     size_t modules; /* modules and libraries             */

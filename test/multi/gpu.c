@@ -101,7 +101,7 @@ static void run_one_off(struct ends_rank *r)
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     CHECK(tutti_finalize(r->t) == TUTTI_OK);
     ends_leave(r);
-    CHECK(gpusim_live().device_allocations == 0 && gpusim_live().streams == 0);
+    CHECK(gpusim_live().device_bytes == 0 && gpusim_live().streams == 0);
     CHECK(gpusim_live().events == 0 && gpusim_live().retained == 0);
 }
 
