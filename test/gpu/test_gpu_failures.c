@@ -215,7 +215,6 @@ static void run_lost(struct ends_rank *r)
         if (is_reset) { /* and there is a new context at the same handle */
             gpusim_reset(r->device);
             CHECK(cuDevicePrimaryCtxRetain(&r->context, r->device) == CUDA_SUCCESS);
-            r->memory_count = r->pinned_count = 0; /* that was of the old one */
         } else {
             gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
         }
