@@ -9,8 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "test/gpusim/nccl/gpusim_nccl.h"
-
 void ends_check(bool holds, int rank, const char *file, int line, const char *condition)
 {
     if (!holds) {

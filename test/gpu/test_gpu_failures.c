@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "test/gpu/ends.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {
     COUNT = 300,
@@ -403,7 +402,7 @@ static void run_staged(struct ends_rank *r)
 
     ends_whole_sum(r, "x");
     CHECK(ends_stats(r).device_batches == 1 && ends_stats(r).device_staged == 1);
-    CHECK(gpusim_pageable_copies() == 0);
+    CHECK(gpusim_calls("pageable copy") == 0);
     CHECK(ends_was_logged(r->job,
             "tensors in device memory are copied to host memory, reduced there and "
             "copied back: "));

@@ -8,7 +8,6 @@
 
 #include "ops/gpu/nccl.h"
 #include "test/gpu/ends.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {
     COUNT = 300,

@@ -265,11 +265,6 @@ void gpusim_release(void *stream)
     change_holds(stream, -1);
 }
 
-long gpusim_pageable_copies(void)
-{
-    return sim.pageable_copies;
-}
-
 struct gpusim_live gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };

@@ -14,7 +14,6 @@
 
 #include "lib/fabric/mpi/mpi_end.h"
 #include "test/gpu/ends.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
 
 enum {
     HANG_SECONDS = 1000,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
 /* What ncclMemAlloc has given, or is registered with a communicator. */
