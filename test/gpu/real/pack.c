@@ -183,12 +183,11 @@ static void run_loop(struct bench *bench, const struct batch *batch)
     for (size_t i = 0; i < batch->pieces.count; i++) {
         const struct script_piece *piece = &batch->pieces.pieces[i];
 
-        device_must(&bench->rig,
-                bench->rig.cuda.memcpy_dtod_async(
-                        device_address(batch->packed) + piece->packed.at, piece->tensor,
+        DEVICE_MUST(&bench->rig,
+                memcpy_dtod_async(device_address(batch->packed) + piece->packed.at,
+                        piece->tensor,
                         piece->count * tutti_dtype_size(batch->form.dtype),
-                        bench->rig.stream),
-                "copy");
+                        bench->rig.stream));
     }
 }
 
@@ -214,18 +213,15 @@ static double sample(struct bench *bench, const struct way *way,
     const struct device_rig *rig = &bench->rig;
     float ms = 0;
 
-    device_must(rig,
-            rig->cuda.memset_d8_async(
-                    device_address(bench->busy), 0, BUSY_BYTES, rig->stream),
-            "keep the device busy");
-    device_must(rig, rig->cuda.event_record(bench->begin, rig->stream), "record");
+    DEVICE_MUST(rig,
+            memset_d8_async(device_address(bench->busy), 0, BUSY_BYTES, rig->stream));
+    DEVICE_MUST(rig, event_record(bench->begin, rig->stream));
     for (int run = 0; run < RUNS; run++) {
         way->run(bench, &batches[(*next)++ % count]);
     }
-    device_must(rig, rig->cuda.event_record(bench->end, rig->stream), "record");
-    device_must(rig, rig->cuda.event_synchronize(bench->end), "wait");
-    device_must(
-            rig, rig->cuda.event_elapsed_time(&ms, bench->begin, bench->end), "time");
+    DEVICE_MUST(rig, event_record(bench->end, rig->stream));
+    DEVICE_MUST(rig, event_synchronize(bench->end));
+    DEVICE_MUST(rig, event_elapsed_time(&ms, bench->begin, bench->end));
     return (double)ms * 1e-3 / RUNS;
 }
 
@@ -284,8 +280,7 @@ static void measure_case(
                 speed / bench->peak * 100);
         (void)fflush(stdout);
     }
-    device_must(
-            &bench->rig, bench->rig.cuda.stream_synchronize(bench->rig.stream), "wait");
+    DEVICE_MUST(&bench->rig, stream_synchronize(bench->rig.stream));
     while (count > 0) {
         batch_end(bench, &batches[--count]);
     }
@@ -342,11 +337,8 @@ static void run(struct bench *bench)
         (void)printf("bench-pack: this GPU is simulated, so nothing was measured\n");
         return;
     }
-    device_must(&bench->rig,
-            bench->rig.cuda.event_create(&bench->begin, CU_EVENT_TIMED),
-            "make an event");
-    device_must(&bench->rig, bench->rig.cuda.event_create(&bench->end, CU_EVENT_TIMED),
-            "make an event");
+    DEVICE_MUST(&bench->rig, event_create(&bench->begin, CU_EVENT_TIMED));
+    DEVICE_MUST(&bench->rig, event_create(&bench->end, CU_EVENT_TIMED));
     bench->busy = device_memory(&bench->rig, BUSY_BYTES);
     measure_plain(bench);
     (void)printf(
