@@ -71,7 +71,6 @@ void ends_configure(
     const struct ends_rank *r = &job->ranks[0];
 
     job->what = what;
-    job->nccl = nccl;
     (void)pthread_mutex_init(&job->lock, NULL);
     CHECK(tutti_config_create(&job->config) == TUTTI_OK);
     CHECK(tutti_config_set_log(job->config, keep_line, job) == TUTTI_OK);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tutti/mpi.h>
@@ -26,14 +25,13 @@ enum {
 /* Civil: a rank that is late leaves the core to the others. */
 static void meet_processes(struct ends_rank *r)
 {
-    const struct timespec time = { .tv_nsec = 200000 };
     MPI_Request request;
     int done = 0;
 
     (void)r;
     (void)MPI_Ibarrier(MPI_COMM_WORLD, &request);
     while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
-        (void)nanosleep(&time, NULL);
+        ends_nap();
     }
 }
 

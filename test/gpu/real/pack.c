@@ -9,7 +9,6 @@
  * Over the simulator nothing is measured, and each way is run once, with small tensors. Results are compared by
  * device_kernels.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
 
-#define SAMPLES_MAX 1000
+#define SAMPLES 50
 /* Runs between two events, so that the launch of the first one does not count. */
 #define RUNS 4
 /* Batches are taken in turn until so many bytes were touched. */
@@ -36,11 +35,11 @@
 #define RANKS 8
 /* Most tensors, and elements of each, over the simulator. */
 #define SIMULATED_TENSORS 1100
-#define SIMULATED_ELEMENTS 20000
+#define SIMULATED_ELEMENTS 2000
 
 /** A case: its tensors, as bytes or as the workload of a network. */
 struct pack_case {
-    char letter; /* as --cases names it */
+    char letter;
     const char *text; /* for the table */
     const char *workload; /* of bench/core/workloads.h; NULL: the next two */
     size_t tensors, bytes; /* of each */
@@ -77,8 +76,6 @@ struct bench {
     cu_event begin, end; /* with times */
     void *busy; /* memory to write while runs are launched */
     double peak; /* a plain copy, in 10^9 bytes per second */
-    const char *cases; /* letters */
-    int samples;
 };
 
 /** A batch in device memory. */
@@ -229,14 +226,14 @@ static double sample(struct bench *bench, const struct way *way,
 static double measure(struct bench *bench, const struct way *way,
         const struct batch *batches, size_t count)
 {
-    static double times[SAMPLES_MAX];
+    static double times[SAMPLES];
     size_t next = 0;
 
     (void)sample(bench, way, batches, count, &next);
-    for (int i = 0; i < bench->samples; i++) {
+    for (int i = 0; i < SAMPLES; i++) {
         times[i] = sample(bench, way, batches, count, &next);
     }
-    return bench_summarise(times, (size_t)bench->samples).median;
+    return bench_summarise(times, SAMPLES).median;
 }
 
 /* What percentages are of: a copy of 1 GiB. */
@@ -288,45 +285,11 @@ static void measure_case(
 
 /* --------------------------------------------------------------------------- main */
 
-/* @return false, having said what there is */
-static const char usage[] =
-        "usage: bench-pack [--cases ABCDEFG] [--samples N]\n"
-        "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS count.\n";
-
-static bool parse(int argc, char **argv, struct bench *bench)
-{
-    static const struct option longs[] = { { "cases", required_argument, NULL, 'c' },
-        { "samples", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 } };
-    int letter;
-
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
-    while ((letter = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        if (letter == 'h') {
-            (void)fputs(usage, stdout);
-            exit(EXIT_SUCCESS);
-        } else if (letter == 'c') {
-            bench->cases = optarg;
-        } else {
-            bench->samples = letter == 's' ? (int)strtol(optarg, NULL, 10) : 0;
-        }
-    }
-    if (optind != argc || bench->samples < 1 || bench->samples > SAMPLES_MAX) {
-        (void)fputs(usage, stderr);
-        return false;
-    }
-    return true;
-}
-
-/* All cases that are wanted, in all types. */
+/* All cases, in all types. */
 static void run_cases(struct bench *bench)
 {
     for (size_t i = 0; i < CASES * KINDS; i++) {
-        const struct pack_case *c = &cases[i / KINDS];
-
-        if (strchr(bench->cases, c->letter) != NULL) {
-            measure_case(bench, c, &kinds[i % KINDS]);
-        }
+        measure_case(bench, &cases[i / KINDS], &kinds[i % KINDS]);
     }
 }
 
@@ -357,11 +320,15 @@ static void run(struct bench *bench)
 
 int main(int argc, char **argv)
 {
-    static struct bench bench = { .cases = "ABCDEFG", .samples = 50 };
+    static struct bench bench;
+    const bool asks = argc == 2 && strcmp(argv[1], "--help") == 0;
     int status;
 
-    if (!parse(argc, argv, &bench)) {
-        return 2;
+    if (argc != 1) {
+        (void)fputs("usage: bench-pack\nTUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and "
+                    "TUTTI_GPU_PACK_SMS count.\n",
+                asks ? stdout : stderr);
+        return asks ? EXIT_SUCCESS : 2;
     }
     status = device_kernels(&bench.rig, "bench-pack", &bench.packing);
     if (status == 0) {
