@@ -9,8 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "test/gpusim/nccl/gpusim_nccl.h"
-
 void ends_check(bool holds, int rank, const char *file, int line, const char *condition)
 {
     if (!holds) {
@@ -57,18 +55,13 @@ static void set(struct ends_job *job, const char *name, const char *value)
 static void set_all(struct ends_job *job, const char *parameters)
 {
     char text[256];
-    char *at = text;
+    char *rest = text;
 
     (void)snprintf(text, sizeof text, "%s", parameters);
-    while (*at != '\0') {
-        char *equals = strchr(at, '=');
-        char *end = at + strcspn(at, " ");
-        const bool is_last = *end == '\0';
+    while (rest != NULL && *rest != '\0') {
+        const char *name = strsep(&rest, "=");
 
-        *equals = '\0';
-        *end = '\0';
-        set(job, at, equals + 1);
-        at = is_last ? end : end + 1;
+        set(job, name, strsep(&rest, " "));
     }
 }
 
@@ -78,7 +71,6 @@ void ends_configure(
     const struct ends_rank *r = &job->ranks[0];
 
     job->what = what;
-    job->nccl = nccl;
     (void)pthread_mutex_init(&job->lock, NULL);
     CHECK(tutti_config_create(&job->config) == TUTTI_OK);
     CHECK(tutti_config_set_log(job->config, keep_line, job) == TUTTI_OK);
@@ -180,17 +172,16 @@ static int check_left(void)
     const struct gpusim_live live = gpusim_live();
     const struct gpusim_nccl_live nccl = gpusim_nccl_live();
 
-    if (live.device_allocations + live.host_allocations + live.streams + live.events +
-                    live.modules + live.retained + nccl.comms + nccl.registrations +
-                    nccl.allocations ==
+    if (live.device_bytes + live.host_bytes + live.streams + live.events +
+                    live.modules + live.retained + nccl.comms + nccl.registrations ==
             0) {
         return 0;
     }
     (void)fprintf(stderr,
-            "left: %zu device, %zu host, %zu streams, %zu events, %zu modules, %zu "
+            "left: %zu bytes, %zu pinned, %zu streams, %zu events, %zu modules, %zu "
             "contexts, %zu communicators, %zu registrations\n",
-            live.device_allocations, live.host_allocations, live.streams, live.events,
-            live.modules, live.retained, nccl.comms, nccl.registrations);
+            live.device_bytes, live.host_bytes, live.streams, live.events, live.modules,
+            live.retained, nccl.comms, nccl.registrations);
     return 1;
 }
 

@@ -63,7 +63,6 @@ struct ends_case {
 /** What the ranks of a process share. */
 struct ends_job {
     const struct ends_case *what;
-    const char *nccl; /* library */
     int size;
     tutti_config *config;
     pthread_barrier_t barrier; /* of ranks that are threads */

@@ -122,6 +122,13 @@ static struct device_copy copy_of(struct fixture *f, enum device_way way)
             : (struct device_copy){ .to = memory, .from = host, .bytes = 5000 };
 }
 
+/* By the caller: of what a copy reads, before it, and of what one has written, behind it. */
+static void fill(const struct fixture *f, const void *memory)
+{
+    assert_int_equal(
+            cuMemsetD8Async((uint64_t)(uintptr_t)memory, 1, 5000, f->stream), 0);
+}
+
 /* What comes back does not queue behind what still waits for its tensors. */
 GPU_TEST(test_the_ways_do_not_wait_for_each_other)
 {
@@ -133,12 +140,15 @@ GPU_TEST(test_the_ways_do_not_wait_for_each_other)
     struct device_event *returned = NULL;
 
     gpusim_hold(f->stream);
+    fill(f, there.from);
     ASSERT_OK(gpu_record(f->gpu, f->stream, &written));
     ASSERT_OK(d.copy(d.state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied));
     ASSERT_OK(d.copy(d.state, HOST_TO_DEVICE, &back, 1, NULL, 0, &returned));
     ASSERT_OK(gpu_event_wait(f->gpu, returned));
     assert_int_equal(d.passed(d.state, copied), TUTTI_AGAIN);
+    fill(f, back.to);
     gpusim_release(f->stream);
+    assert_int_equal(cuStreamSynchronize(f->stream), 0);
     ASSERT_OK(gpu_event_wait(f->gpu, copied));
     d.release(d.state, written);
     d.release(d.state, copied);
@@ -155,13 +165,26 @@ static tutti_status copy_two(struct fixture *f)
     return d.copy(d.state, DEVICE_TO_HOST, copies, 2, NULL, 0, &done);
 }
 
-/* What was begun cannot be taken back: only behind the first copy the device is lost. */
+/*
+ * What was begun cannot be taken back: only behind the first copy the device is lost. The event of
+ * what has failed is used again.
+ */
 GPU_TEST(test_an_error_of_a_copy)
 {
-    gpusim_fail("cuMemcpyDtoHAsync_v2", 1, CU_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(copy_two(f), TUTTI_ERR_NO_MEMORY);
-    assert_error_has("cannot copy between host and device memory");
-    ASSERT_OK(gpu_alive(f->gpu));
+    const long made = gpusim_calls("cuEventCreate");
+    struct device_event *event = NULL;
+
+    for (int i = 0; i < 4; i++) {
+        gpusim_fail("cuMemcpyDtoHAsync_v2", 1, CU_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(copy_two(f), TUTTI_ERR_NO_MEMORY);
+        assert_error_has("cannot copy between host and device memory");
+        gpusim_fail("cuEventRecord", 1, CU_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(gpu_record(f->gpu, f->stream, &event), TUTTI_ERR_NO_MEMORY);
+        gpusim_fail("cuEventRecord", 1, CU_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(
+                gpu_record_caller(f->gpu, f->stream, &event), TUTTI_ERR_NO_MEMORY);
+    }
+    assert_in_range(gpusim_calls("cuEventCreate") - made, 0, 3);
     gpusim_fail("cuMemcpyDtoHAsync_v2", 2, CU_ERROR_OUT_OF_MEMORY);
     assert_int_equal(copy_two(f), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");

@@ -362,6 +362,7 @@ static void run_outside(struct ends_rank *r)
 {
     tutti_options options = ends_on(r->stream);
     tutti_request eager, captured, other;
+    void *other_stream = NULL;
     struct step s;
 
     step_init(r, &s);
@@ -374,8 +375,16 @@ static void run_outside(struct ends_rank *r)
             tutti_allreduce_async(r->t, "host", s.given[0], s.given[0], 10,
                     TUTTI_FLOAT32, TUTTI_SUM, &options, &other),
             "host memory");
-    expect_refused(r, tutti_wait_stream(r->t, &captured, s.side, TUTTI_FOREVER),
-            "is not being captured in it");
+    CHECK(cuStreamCreate(&other_stream, 1) == CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) { /* on a stream of no capture, and of another one */
+        CHECK(i == 0 || cuStreamBeginCapture_v2(other_stream, 0) == CUDA_SUCCESS);
+        expect_refused(r,
+                tutti_wait_stream(r->t, &captured, other_stream, TUTTI_FOREVER),
+                "is not being captured in it");
+    }
+    CHECK(cuStreamEndCapture(other_stream, &s.graph) == CUDA_SUCCESS);
+    CHECK(cuGraphDestroy(s.graph) == CUDA_SUCCESS);
+    CHECK(cuStreamDestroy_v2(other_stream) == CUDA_SUCCESS);
     CHECK(tutti_wait_stream(r->t, &captured, r->stream, ENDS_PATIENCE) == TUTTI_OK);
     save(r, &s, 0, r->stream);
     CHECK(tutti_gather_async(r->t, "gather", s.input[1], s.output[1], 10, 1, NULL,
@@ -429,19 +438,39 @@ static void run_disagreed(struct ends_rank *r)
     step_fini(r, &s);
 }
 
-/* The capture ends before its operation is in the graph, where that of other ranks may be. */
+/*
+ * The capture ends before its operation is in the graph, where that of other ranks may be; or a
+ * batch has operations of two captures.
+ */
 static void run_unwaited(struct ends_rank *r)
 {
+    const bool is_crossed = strcmp(r->job->what->name, "crossed") == 0;
+    tutti_request requests[2] = { TUTTI_REQUEST_NULL };
     struct step s;
-    tutti_request request;
 
     step_init(r, &s);
     begin(r);
-    request = submit(r, &s, 0, r->stream);
-    end(r, &s);
-    CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
-    CHECK(strstr(tutti_last_error(), "has ended, or was made invalid, before") != NULL);
-    step_fini(r, &s);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    requests[0] = submit(r, &s, 0, r->stream);
+    if (is_crossed) {
+        CHECK(cuStreamBeginCapture_v2(s.side, 0) == CUDA_SUCCESS);
+        requests[1] = submit(r, &s, 1, s.side);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    if (!is_crossed) {
+        end(r, &s);
+    }
+    CHECK(tutti_wait(r->t, &requests[0], ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(strstr(tutti_last_error(),
+                  is_crossed ? "was submitted in another capture"
+                             : "has ended, or was made invalid, before") != NULL);
+    if (is_crossed) { /* NCCL's aborts free memory, which may have made them invalid */
+        (void)cuStreamEndCapture(s.side, &s.graph);
+        (void)cuStreamEndCapture(r->stream, &s.graph);
+        CHECK(cuStreamDestroy_v2(s.side) == CUDA_SUCCESS);
+    } else {
+        step_fini(r, &s);
+    }
 }
 
 /* Rank 1 fails while the others run its graph: their context says so, and their kernels leave. */
@@ -496,6 +525,7 @@ const struct ends_case cases_graphs[] = {
     { "outside", run_outside, "issue=caller", TUTTI_OK, false },
     { "disagreed", run_disagreed, "issue=caller", TUTTI_OK, false },
     { "unwaited", run_unwaited, "issue=caller", FAILED, false },
+    { "crossed", run_unwaited, "issue=caller", FAILED, false },
     { "death", run_death, "issue=caller", FAILED, true },
     { "left", run_left, "issue=caller", TUTTI_OK, true },
     { .name = NULL },

@@ -10,10 +10,8 @@
 
 #include "test/gpusim/state.h"
 
-enum capture_mode {
-    MODE_GLOBAL = 0,
-    MODE_THREAD = 1,
-    MODE_RELAXED = 2
+enum {
+    MODE_RELAXED = 2 /* what else there is counts as global, the strictest */
 };
 
 /* Numbered from 1; number 0 is the beginning. */
@@ -38,8 +36,7 @@ struct user_object {
 struct capture {
     struct object object; /* the graph */
     struct stream *origin; /* NULL: it has ended */
-    const void *thread; /* that began it      */
-    enum capture_mode mode;
+    int mode;
     uint64_t id;
     struct node *nodes; /* owned; node n is nodes[n] */
     size_t count, capacity; /* nodes, number 0 included */
@@ -56,7 +53,7 @@ struct exec {
 };
 
 static uint64_t capture_count;
-static _Thread_local enum capture_mode thread_mode; /* what this thread asks for */
+static _Thread_local int thread_mode; /* what this thread asks for */
 
 /* ---- rules ---- */
 
@@ -65,20 +62,13 @@ void capture_spoil(struct capture *capture)
     capture->spoilt = true;
 }
 
-/* The rule of cudaThreadExchangeStreamCaptureMode. */
-static bool forbids(const struct capture *capture)
-{
-    return thread_mode != MODE_RELAXED && capture->mode != MODE_RELAXED &&
-            (capture->thread == &thread_mode ||
-                    (thread_mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL));
-}
-
 bool capture_forbids(void)
 {
     bool forbidden = false;
 
     for (struct stream *s = sim.streams; s != NULL; s = s->next) {
-        if (s->capture != NULL && forbids(s->capture)) {
+        if (s->capture != NULL && s->capture->mode != MODE_RELAXED &&
+                thread_mode != MODE_RELAXED) {
             capture_spoil(s->capture);
             forbidden = true;
         }
@@ -190,8 +180,7 @@ int sim_cuStreamBeginCapture_v2(void *stream, int mode)
     }
     capture = object_new(GRAPH, sizeof *capture);
     capture->origin = origin;
-    capture->thread = &thread_mode;
-    capture->mode = (enum capture_mode)mode;
+    capture->mode = mode;
     capture->id = ++capture_count;
     capture->owners = 1;
     stream_capture(origin, capture, NULL);
@@ -298,10 +287,10 @@ int sim_cuStreamIsCapturing(void *stream, int *status)
 
 int sim_cuThreadExchangeStreamCaptureMode(int *mode)
 {
-    enum capture_mode previous = thread_mode;
+    const int previous = thread_mode;
 
-    thread_mode = (enum capture_mode) * mode;
-    *mode = (int)previous;
+    thread_mode = *mode;
+    *mode = previous;
     return CUDA_SUCCESS;
 }
 

@@ -105,7 +105,7 @@ struct gpusim_kernel {
     unsigned max_threads; /* per block */
 };
 
-/* Adds a kernel, which must live for ever. The product's are there (kernels.c). */
+/* Adds a kernel, which must live for ever. The product's are there. */
 GPUSIM_API void gpusim_kernel_register(const struct gpusim_kernel *kernel);
 
 #ifdef __cplusplus

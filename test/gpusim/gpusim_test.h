@@ -57,23 +57,31 @@ GPUSIM_API void gpusim_fail_nothing(void);
 
 /* ---- counters ---- */
 
-/* Calls of a function of either library since the start; 0 for a name never called. */
+/* Calls of a function of either library since the start; 0 for a name never called. And copies to
+ * or from memory that is not pinned, which are not asynchronous: "pageable copy". */
 GPUSIM_API long gpusim_calls(const char *function);
-/* Copies to or from memory that is not pinned: they were not asynchronous. */
-GPUSIM_API long gpusim_pageable_copies(void);
 
 /* What exists now, in all contexts: a test of leaks compares two of these. */
 struct gpusim_live {
-    size_t device_allocations; /* cuMemAlloc and managed            */
-    size_t device_bytes; /* bytes of these                    */
-    size_t host_allocations; /* cuMemHostAlloc                    */
-    size_t host_bytes; /* bytes of these                    */
+    size_t device_bytes; /* of cuMemAlloc, and managed        */
+    size_t host_bytes; /* of cuMemHostAlloc                 */
     size_t streams; /* created and not destroyed         */
     size_t events; /* likewise                          */
     size_t modules; /* modules and libraries             */
     size_t retained; /* primary contexts, with their uses */
 };
 GPUSIM_API struct gpusim_live gpusim_live(void);
+
+/* What this process has of the NCCL half. */
+struct gpusim_nccl_live {
+    size_t comms; /* neither destroyed nor aborted             */
+    size_t unnamed; /* configs without a name so far             */
+    size_t registrations; /* of memory, with these                     */
+    size_t registered_calls; /* so far, whose memory was all registered   */
+    int min_ctas, max_ctas, traffic_class; /* of the config given last        */
+    size_t resident; /* kernels that a device runs, or will next  */
+};
+GPUSIM_API struct gpusim_nccl_live gpusim_nccl_live(void);
 
 #ifdef __cplusplus
 }

@@ -1,14 +1,16 @@
 /*
- * Modules and kernel launches. The image does not matter: a kernel is found by
- * its name among those compiled for the host.
+ * Modules, kernels and their launches. The image does not matter: a kernel is found by its name
+ * among those compiled for the host.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/gpu/kernels/kernels.h"
+#include "test/gpusim/bodies.h"
 #include "test/gpusim/state.h"
 
 enum {
-    KERNELS_MAX = 256,
+    KERNELS_MAX = 64, /* besides the product's */
     SM_THREADS = 2048 /* that a multiprocessor holds */
 };
 
@@ -30,6 +32,53 @@ struct launch {
     _Alignas(16) char parameter[];
 };
 
+/* ---- the product's kernels: their bodies, and what a launch of each reads and writes ---- */
+
+static void pack_ranges(
+        const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
+{
+    const struct pack_header *header = launch->parameter;
+    const struct pack_piece *pieces = (const struct pack_piece *)(header + 1);
+
+    for (uint32_t i = 0; i < header->piece_count; i++) {
+        const uint64_t packed = header->packed + pieces[i].packed;
+        const size_t tensor_bytes = pieces[i].count * header->tensor_bytes;
+        const size_t packed_bytes = pieces[i].count * header->packed_bytes;
+
+        if ((header->flags & PACK_SCATTERS) != 0) {
+            gpusim_reads(accesses, packed, packed_bytes);
+            gpusim_writes(accesses, pieces[i].tensor, tensor_bytes);
+        } else {
+            gpusim_reads(accesses, pieces[i].tensor, tensor_bytes);
+            gpusim_writes(accesses, packed, packed_bytes);
+        }
+    }
+}
+
+static const struct gpusim_kernel kernels[KERNEL_COUNT];
+
+/* The table is in the order of their numbers. */
+static void pack_launch_body(const struct gpusim_launch *launch)
+{
+    kernel_body_of((int)(launch->kernel - kernels))(
+            launch->parameter, launch->blocks, launch->threads);
+}
+
+/* clang-format off */
+#define KERNEL(kernel, type) \
+    { .name = "tutti_" #kernel, .parameter_bytes = sizeof(struct type), \
+      .ranges = pack_ranges, .body = pack_launch_body, .max_threads = KERNEL_THREADS },
+#define PACK_KERNELS(symbol, name) \
+    KERNEL(name##_small, pack_small) \
+    KERNEL(name##_large, pack_large)
+
+static const struct gpusim_kernel kernels[KERNEL_COUNT] = {
+    PACK_FAMILY_MAP(PACK_KERNELS)
+};
+/* clang-format on */
+
+/* ---- all kernels ---- */
+
 static struct {
     const struct gpusim_kernel *kernels[KERNELS_MAX];
     size_t count;
@@ -37,6 +86,11 @@ static struct {
 
 static const struct gpusim_kernel *kernel_find(const char *name)
 {
+    for (size_t i = 0; i < KERNEL_COUNT; i++) {
+        if (strcmp(kernels[i].name, name) == 0) {
+            return &kernels[i];
+        }
+    }
     for (size_t i = 0; i < registered.count; i++) {
         if (strcmp(registered.kernels[i]->name, name) == 0) {
             return registered.kernels[i];

@@ -264,7 +264,6 @@ struct sim {
     pid_t pid; /* 0: cuInit() was not called        */
     int device_count;
     struct device devices[DEVICES_MAX];
-    atomic_long pageable_copies;
     struct allocation *allocations; /* all that there ever were */
     struct stream *streams; /* all ever made, newest first; kept for ever */
     struct clock host; /* what the host has seen */

@@ -265,23 +265,14 @@ void gpusim_release(void *stream)
     change_holds(stream, -1);
 }
 
-long gpusim_pageable_copies(void)
-{
-    return sim.pageable_copies;
-}
-
 struct gpusim_live gpusim_live(void)
 {
     struct gpusim_live live = { .streams = 0 };
 
     pthread_mutex_lock(&sim.lock);
     for (const struct allocation *a = sim.allocations; a != NULL; a = a->next) {
-        const bool pinned = a->kind == MEMORY_PINNED;
-
-        if (a->is_live) {
-            *(pinned ? &live.host_bytes : &live.device_bytes) += a->bytes;
-            ++*(pinned ? &live.host_allocations : &live.device_allocations);
-        }
+        *(a->kind == MEMORY_PINNED ? &live.host_bytes : &live.device_bytes) +=
+                a->is_live ? a->bytes : 0;
     }
     live.streams = object_live(STREAM);
     live.events = object_live(EVENT);

@@ -38,7 +38,7 @@ struct driver {
 #undef DECLARE
 
 static struct driver driver;
-static struct suite_gpu_libraries used;
+static const char *nccl_used; /* NULL: no GPU is */
 
 /* Of the calling thread. */
 static _Thread_local int device = -1;
@@ -62,7 +62,7 @@ static void load(void *library, const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
-void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks)
+void suite_gpu_begin(const char *cuda, const char *nccl, int ranks)
 {
     char count[16];
     void *library;
@@ -70,28 +70,25 @@ void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks)
     (void)snprintf(count, sizeof count, "%d", ranks);
     (void)setenv("GPUSIM_DEVICES", count, 1);
     (void)unsetenv("CUDA_VISIBLE_DEVICES");
-    library = dlopen(libraries->cuda, RTLD_NOW | RTLD_LOCAL);
-    check(library != NULL, libraries->cuda);
+    (void)setenv("TUTTI_CUDA_LIBRARY", cuda, 1);
+    (void)setenv("TUTTI_NCCL_LIBRARY", nccl, 1);
+    library = dlopen(cuda, RTLD_NOW | RTLD_LOCAL);
+    check(library != NULL, cuda);
 #define LOAD(field, symbol) load(library, #symbol, &driver.field);
     CALLS(LOAD)
 #undef LOAD
     check(driver.init(0) == 0, "cuInit");
-    used = *libraries;
+    nccl_used = nccl;
 }
 
 bool suite_gpu_is_used(void)
 {
-    return used.cuda != NULL;
+    return nccl_used != NULL;
 }
 
 bool suite_gpu_has_nccl(void)
 {
-    return suite_gpu_is_used() && strcmp(used.nccl, "none") != 0;
-}
-
-const struct suite_gpu_libraries *suite_gpu_libraries(void)
-{
-    return &used;
+    return suite_gpu_is_used() && strcmp(nccl_used, "none") != 0;
 }
 
 static void leave(void)

@@ -20,23 +20,17 @@
 
 #include <tutti/tutti.h>
 
-/** Which libraries a run uses. */
-struct suite_gpu_libraries {
-    const char *cuda; /* path of the simulated driver               */
-    const char *nccl; /* path of an NCCL; "none": everything staged */
-};
-
 /**
- * All contexts get a GPU from now on. Before there are threads.
+ * All contexts get a GPU from now on, by the environment. Before there are threads.
+ * @param cuda   path of the simulated driver
+ * @param nccl   path of an NCCL; "none": everything is staged
  * @param ranks  of the job: as many devices there are
  */
-void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks);
+void suite_gpu_begin(const char *cuda, const char *nccl, int ranks);
 /** True after suite_gpu_begin(). */
 bool suite_gpu_is_used(void);
 /** True when what NCCL can do need not be staged. */
 bool suite_gpu_has_nccl(void);
-/** The libraries of suite_gpu_begin(). */
-const struct suite_gpu_libraries *suite_gpu_libraries(void);
 
 /** The calling thread works on the device of this context; NULL: on none any more. */
 void suite_gpu_enter(tutti *t);

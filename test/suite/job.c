@@ -31,11 +31,8 @@ static void take_line(void *user, tutti_log_level level, int rank, const char *l
 /* The simulated GPU; a rank's device is that of its number, wherever it says that it is. */
 static void set_gpu(struct checks *c, tutti_config *config)
 {
-    const struct suite_gpu_libraries *libraries = suite_gpu_libraries();
     char number[16];
 
-    EXPECT_OK(c, tutti_config_set(config, "cuda_library", libraries->cuda));
-    EXPECT_OK(c, tutti_config_set(config, "nccl_library", libraries->nccl));
     EXPECT_OK(c, tutti_config_set(config, "gpu_kernels", "/proc/self/exe"));
     /* The reference rounds once; device_suite has the sums that are rounded at each step. */
     EXPECT_OK(c, tutti_config_set(config, "gpu_half_sums", "float"));

@@ -127,9 +127,7 @@ static bool is_selected(const struct suite_selection *selection, const char *nam
 
 void suite_begin_gpu(const char *nccl, int ranks)
 {
-    suite_gpu_begin(&(struct suite_gpu_libraries){ .cuda = GPUSIM_CUDA,
-                            .nccl = nccl != NULL ? nccl : GPUSIM_NCCL },
-            ranks);
+    suite_gpu_begin(GPUSIM_CUDA, nccl != NULL ? nccl : GPUSIM_NCCL, ranks);
 }
 
 static double seconds(void)

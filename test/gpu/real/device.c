@@ -46,26 +46,20 @@ void device_open(struct device_rig *rig, int local_rank)
 {
     int count = 0;
 
-    device_must(rig, rig->cuda.device_get_count(&count), "count devices");
-    device_must(rig, rig->cuda.device_get(&rig->device, local_rank % count),
-            "find its device");
-    device_must(rig,
-            rig->cuda.device_get_name(rig->name, sizeof rig->name, rig->device),
-            "name its device");
+    DEVICE_MUST(rig, device_get_count(&count));
+    DEVICE_MUST(rig, device_get(&rig->device, local_rank % count));
+    DEVICE_MUST(rig, device_get_name(rig->name, sizeof rig->name, rig->device));
     rig->simulated = strstr(rig->name, "gpusim") != NULL;
-    device_must(rig, rig->cuda.device_primary_ctx_retain(&rig->context, rig->device),
-            "open its device");
-    device_must(rig, rig->cuda.ctx_set_current(rig->context), "use its device");
-    device_must(rig, rig->cuda.stream_create(&rig->stream, CU_STREAM_NONBLOCKING, 0),
-            "make a stream");
+    DEVICE_MUST(rig, device_primary_ctx_retain(&rig->context, rig->device));
+    DEVICE_MUST(rig, ctx_set_current(rig->context));
+    DEVICE_MUST(rig, stream_create(&rig->stream, CU_STREAM_NONBLOCKING, 0));
 }
 
 void device_close(struct device_rig *rig)
 {
-    device_must(rig, rig->cuda.stream_destroy(rig->stream), "destroy a stream");
-    device_must(rig, rig->cuda.ctx_set_current(NULL), "leave its device");
-    device_must(
-            rig, rig->cuda.device_primary_ctx_release(rig->device), "close its device");
+    DEVICE_MUST(rig, stream_destroy(rig->stream));
+    DEVICE_MUST(rig, ctx_set_current(NULL));
+    DEVICE_MUST(rig, device_primary_ctx_release(rig->device));
     config_fini(&rig->config);
 }
 
@@ -78,34 +72,29 @@ void *device_memory(const struct device_rig *rig, size_t bytes)
 {
     cu_pointer memory = 0;
 
-    device_must(rig, rig->cuda.mem_alloc(&memory, bytes), "allocate device memory");
-    device_must(rig, rig->cuda.memset_d8_async(memory, RUBBISH, bytes, rig->stream),
-            "fill device memory");
-    device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait");
+    DEVICE_MUST(rig, mem_alloc(&memory, bytes));
+    DEVICE_MUST(rig, memset_d8_async(memory, RUBBISH, bytes, rig->stream));
+    DEVICE_MUST(rig, stream_synchronize(rig->stream));
     return (void *)(uintptr_t)memory; /* NOLINT(performance-no-int-to-ptr) */
 }
 
 void device_drop(const struct device_rig *rig, void *memory)
 {
-    device_must(rig, rig->cuda.mem_free(device_address(memory)), "free device memory");
+    DEVICE_MUST(rig, mem_free(device_address(memory)));
 }
 
 void device_upload(
         const struct device_rig *rig, void *to, const void *from, size_t bytes)
 {
-    device_must(rig,
-            rig->cuda.memcpy_htod_async(device_address(to), from, bytes, rig->stream),
-            "copy to the device");
-    device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait for a copy");
+    DEVICE_MUST(rig, memcpy_htod_async(device_address(to), from, bytes, rig->stream));
+    DEVICE_MUST(rig, stream_synchronize(rig->stream));
 }
 
 void device_download(
         const struct device_rig *rig, void *to, const void *from, size_t bytes)
 {
-    device_must(rig,
-            rig->cuda.memcpy_dtoh_async(to, device_address(from), bytes, rig->stream),
-            "copy from the device");
-    device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait for a copy");
+    DEVICE_MUST(rig, memcpy_dtoh_async(to, device_address(from), bytes, rig->stream));
+    DEVICE_MUST(rig, stream_synchronize(rig->stream));
 }
 
 int device_kernels(struct device_rig *rig, const char *program, struct packing *packing)

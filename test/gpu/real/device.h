@@ -38,6 +38,7 @@ void device_close(struct device_rig *rig);
 
 /** Ends the program unless the driver's call went well. */
 void device_must(const struct device_rig *rig, cu_result result, const char *what);
+#define DEVICE_MUST(rig, call) device_must((rig), (rig)->cuda.call, #call)
 
 /** Device memory, filled with 0x5a. */
 void *device_memory(const struct device_rig *rig, size_t bytes);

@@ -55,8 +55,7 @@ static void lane_init(struct suite *s, struct lane *lane, int index)
 
     lane->stream = CU_THREAD_STREAM;
     if (index != 2) {
-        device_must(&s->rig, s->rig.cuda.stream_create(&lane->stream, flags, 0),
-                "make a stream");
+        DEVICE_MUST(&s->rig, stream_create(&lane->stream, flags, 0));
     }
     lane->named = index == 3 ? NULL : lane->stream;
     lane->busy = device_memory(&s->rig, busy_bytes(s));
@@ -79,19 +78,16 @@ static void lane_init(struct suite *s, struct lane *lane, int index)
 static void copy(struct suite *s, const struct lane *lane, void *to, const void *from,
         size_t bytes)
 {
-    device_must(&s->rig,
-            s->rig.cuda.memcpy_dtod_async(
-                    device_address(to), device_address(from), bytes, lane->stream),
-            "copy on a stream");
+    DEVICE_MUST(&s->rig,
+            memcpy_dtod_async(
+                    device_address(to), device_address(from), bytes, lane->stream));
 }
 
 static void overwrite(
         struct suite *s, const struct lane *lane, void *memory, size_t bytes)
 {
-    device_must(&s->rig,
-            s->rig.cuda.memset_d8_async(
-                    device_address(memory), 0xff, bytes, lane->stream),
-            "overwrite memory");
+    DEVICE_MUST(&s->rig,
+            memset_d8_async(device_address(memory), 0xff, bytes, lane->stream));
 }
 
 /* A step with no wait of the host for the GPU: the gradients are overwritten at its end. */
@@ -126,7 +122,7 @@ static void lane_end(struct suite *s, struct lane *lane, int index)
 {
     static const struct scales none = { 1, 1 };
 
-    device_must(&s->rig, s->rig.cuda.stream_synchronize(lane->stream), "wait");
+    DEVICE_MUST(&s->rig, stream_synchronize(lane->stream));
     for (size_t k = 0; k < TENSORS; k++) {
         float *sums = must_alloc(STEPS, bytes_of(k));
         float *wanted = must_alloc(1, bytes_of(k));
@@ -146,7 +142,7 @@ static void lane_end(struct suite *s, struct lane *lane, int index)
     }
     device_drop(&s->rig, lane->busy);
     if (lane->stream != CU_THREAD_STREAM) {
-        device_must(&s->rig, s->rig.cuda.stream_destroy(lane->stream), "end a stream");
+        DEVICE_MUST(&s->rig, stream_destroy(lane->stream));
     }
 }
 
@@ -191,8 +187,7 @@ static void warm_up(struct suite *s, void *memory)
 static void hold_stream(struct suite *s, atomic_bool *released)
 {
     atomic_store(released, false);
-    device_must(&s->rig, s->rig.cuda.launch_host_func(s->rig.stream, hold, released),
-            "hold a stream");
+    DEVICE_MUST(&s->rig, launch_host_func(s->rig.stream, hold, released));
 }
 
 /* --------------------------------------------------------------------------- capture */
@@ -241,8 +236,7 @@ static void capture(struct suite *s, const struct graph_calls *calls, void *memo
     cu_stream captured = NULL;
     void *graph = NULL;
 
-    device_must(&s->rig, s->rig.cuda.stream_create(&captured, CU_STREAM_NONBLOCKING, 0),
-            "make a stream");
+    DEVICE_MUST(&s->rig, stream_create(&captured, CU_STREAM_NONBLOCKING, 0));
     warm_up(s, memory);
     if (!s->staged) { /* else it is not issued before it is done */
         hold_stream(s, &released);
@@ -261,9 +255,9 @@ static void capture(struct suite *s, const struct graph_calls *calls, void *memo
     EXPECT_OK(&s->c, tutti_wait(s->t, &before, TUTTI_FOREVER));
     EXPECT_OK(&s->c, suite_sum(s, "after", memory, COUNT, captured, &request));
     EXPECT_OK(&s->c, tutti_wait_stream(s->t, &request, captured, SECONDS_60));
-    device_must(&s->rig, s->rig.cuda.stream_synchronize(captured), "wait");
+    DEVICE_MUST(&s->rig, stream_synchronize(captured));
     device_must(&s->rig, calls->destroy(graph), "destroy a graph");
-    device_must(&s->rig, s->rig.cuda.stream_destroy(captured), "end a stream");
+    DEVICE_MUST(&s->rig, stream_destroy(captured));
 }
 
 /* One launch: other gradients, one place for all. */

@@ -40,7 +40,7 @@ static void run(
             tutti_wait_stream_all(
                     s->t, (size_t)count, requests, s->rig.stream, TUTTI_FOREVER, NULL));
     *issued = us_since(begin_ns);
-    device_must(&s->rig, s->rig.cuda.stream_synchronize(s->rig.stream), "wait");
+    DEVICE_MUST(&s->rig, stream_synchronize(s->rig.stream));
     *done = us_since(begin_ns);
 }
 

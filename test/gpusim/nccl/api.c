@@ -1,7 +1,6 @@
 /*
  * The exported functions: the library itself, collectives, sends and receives.
  */
-#include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
 enum {

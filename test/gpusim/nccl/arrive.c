@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
 /* ---- NCCL's kernels ---- */

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
-#include "test/gpusim/nccl/calls.h"
 
 enum {
     SCRATCH_BYTES = 4096,

@@ -11,9 +11,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops/gpu/driver.h"
 #include "ops/gpu/nccl.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
+#include "test/gpusim/gpusim_test.h"
 #include "test/gpusim/nccl/segment.h"
+
+/* The functions that the two libraries export, as the product's tables have them: a signature
+ * that differs from the table's does not compile. */
+#define CUDA_REQUIRED(field, symbol, parameters) GPUSIM_API cu_result symbol parameters;
+#define CUDA_OPTIONAL(field, symbol, parameters) GPUSIM_API cu_result symbol parameters;
+#include "ops/gpu/driver.def"
+
+#define NCCL_ID struct nccl_id
+#define NCCL_CONFIG struct nccl_config
+#define NCCL_REQUIRED(field, symbol, parameters) \
+    GPUSIM_API nccl_result symbol parameters;
+#define NCCL_OPTIONAL(field, symbol, since, parameters) \
+    GPUSIM_API nccl_result symbol parameters;
+#define NCCL_TEXT_REQUIRED(field, symbol, parameters) \
+    GPUSIM_API const char *symbol parameters;
+#define NCCL_TEXT_OPTIONAL(field, symbol, since, parameters) \
+    GPUSIM_API const char *symbol parameters;
+#include "ops/gpu/nccl.def"
+
+#undef NCCL_ID
+#undef NCCL_CONFIG
 
 enum {
     DEVICES_MAX = 80 /* as in the CUDA half */
@@ -138,7 +160,7 @@ struct launch **job_group_launch(void);
 /* Forgets what is pending; the lock of the communicator is held. */
 void job_drop_pending_locked(nccl_comm comm);
 
-/* ---- comm.c: what tests see, for which see gpusim_nccl.h ---- */
+/* ---- comm.c: what tests see, for which see gpusim_test.h ---- */
 
 /* What a fault (gpusim_fail()) makes of it that `what` happens to a rank; 0: none does. */
 int fault_of(int rank, const char *what);

@@ -3,7 +3,6 @@
  */
 #include <stddef.h>
 
-#include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
 /* ---- finalizing ---- */

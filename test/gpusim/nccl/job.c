@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "base/clock.h"
-#include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
 enum {

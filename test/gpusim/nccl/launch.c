@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/gpusim/nccl/calls.h"
-
 /*
  * A device runs one collective at a time: those of other communicators wait, though they are on
  * other streams. So two communicators whose collectives two ranks launch in different orders wait

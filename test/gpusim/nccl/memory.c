@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/launch.h"
 
 /* What ncclMemAlloc has given, or is registered with a communicator. */
@@ -20,11 +19,6 @@ struct region {
 /* Of all; guarded by live_lock(). */
 static struct region *regions;
 
-static size_t *count_of(nccl_comm comm, struct gpusim_nccl_live *live)
-{
-    return comm == NULL ? &live->allocations : &live->registrations;
-}
-
 static struct region *add(nccl_comm comm, uint64_t start, size_t bytes)
 {
     struct region *added = calloc(1, sizeof *added);
@@ -36,7 +30,7 @@ static struct region *add(nccl_comm comm, uint64_t start, size_t bytes)
         .bytes = bytes,
         .number = comm == NULL ? 0 : comm->registered++ };
     regions = added;
-    ++*count_of(comm, live);
+    live->registrations += comm != NULL;
     live_unlock();
     return added;
 }
@@ -58,7 +52,7 @@ static bool take(nccl_comm comm, const void *wanted, uint64_t start, struct regi
     if (found != NULL) {
         *link = found->next;
         *out = *found;
-        --*count_of(comm, live);
+        live->registrations -= comm != NULL;
     }
     live_unlock();
     free(found);

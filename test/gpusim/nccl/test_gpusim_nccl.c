@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "test/gpusim/gpusim_test.h"
-#include "test/gpusim/nccl/calls.h"
-#include "test/gpusim/nccl/gpusim_nccl.h"
+#include "test/gpusim/nccl/comm.h"
 #include "test/unit/unit.h"
 
 enum {

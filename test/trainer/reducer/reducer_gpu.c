@@ -2,7 +2,6 @@
  * A reducer of gradients in device memory, over the simulated GPU: marked on streams that change,
  * waited for on a stream.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include <tutti/trainer.h>
@@ -64,11 +63,6 @@ static void reduce_on_device(tutti *t, void *user)
 
 UNIT_TEST(test_gradients_on_a_device_are_averaged_on_streams)
 {
-    const struct suite_gpu_libraries libraries = { .cuda = GPUSIM_CUDA,
-        .nccl = GPUSIM_NCCL };
-
-    suite_gpu_begin(&libraries, RANKS);
-    (void)setenv("TUTTI_CUDA_LIBRARY", GPUSIM_CUDA, 1);
-    (void)setenv("TUTTI_NCCL_LIBRARY", GPUSIM_NCCL, 1);
+    suite_gpu_begin(GPUSIM_CUDA, GPUSIM_NCCL, RANKS);
     assert_int_equal(ranks_run(RANKS, reduce_on_device, NULL), 0);
 }

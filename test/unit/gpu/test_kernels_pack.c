@@ -357,27 +357,6 @@ UNIT_TEST(test_every_form_finds_its_pieces)
     check_many(PACK_LARGE_PIECES, &large_target);
 }
 
-/* As a tensor that is reduced where it lies is averaged: both sides are the same memory. */
-UNIT_TEST(test_a_tensor_is_scaled_where_it_lies)
-{
-    static struct pack_plan plan;
-    float elements[1000];
-    const struct pack_work work = {
-        .direction = PACK_SCATTER, .scale = 2, .divisor = 3
-    };
-
-    for (int i = 0; i < 1000; i++) {
-        elements[i] = (float)i;
-    }
-    pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
-    pack_plan_add(&plan, address_of(elements + 1), 998, address_of(elements + 1));
-    run(pack_launch(&plan, &work, &small_target), &plan.args);
-    assert_true(elements[0] == 0 && elements[999] == 999);
-    for (int i = 1; i < 999; i++) {
-        assert_true(elements[i] == (float)i / 3 * 2);
-    }
-}
-
 /* The buffer of a slice may begin anywhere: nothing depends on its alignment. */
 UNIT_TEST(test_packed_offsets_may_be_odd)
 {
