@@ -6,9 +6,10 @@
  * several runs one behind the other, and is the median of the samples. Runs go round over so many batches
  * that no run finds its data in a cache. The percentage is of a plain copy of 1 GiB in the same run.
  *
- * Over the simulator nothing is measured, and each way is run once, with small tensors. Results are compared by
- * device_kernels.
+ * With --check nothing is measured: tensors are packed once, small ones, and where nothing is converted the
+ * loop must write the same. That is all that makes sense over the simulator.
  */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,11 @@
 #include "bench/core/summary.h"
 #include "bench/core/workloads.h"
 #include "ops/gpu/packing.h"
+#include "test/batch/pattern.h"
 #include "test/batch/reference.h"
 #include "test/gpu/real/device.h"
 
-#define SAMPLES 50
+#define SAMPLES_MAX 1000
 /* Runs between two events, so that the launch of the first one does not count. */
 #define RUNS 4
 /* Batches are taken in turn until so many bytes were touched. */
@@ -33,13 +35,13 @@
 #define TENSOR_ALIGNMENT 256
 /* Unpacking divides by so many ranks. */
 #define RANKS 8
-/* Most tensors, and elements of each, over the simulator. */
-#define SIMULATED_TENSORS 1100
-#define SIMULATED_ELEMENTS 2000
+/* Most tensors, and elements of each, with --check. */
+#define CHECK_TENSORS 1100
+#define CHECK_ELEMENTS 20000
 
 /** A case: its tensors, as bytes or as the workload of a network. */
 struct pack_case {
-    char letter;
+    char letter; /* as --cases names it */
     const char *text; /* for the table */
     const char *workload; /* of bench/core/workloads.h; NULL: the next two */
     size_t tensors, bytes; /* of each */
@@ -76,6 +78,9 @@ struct bench {
     cu_event begin, end; /* with times */
     void *busy; /* memory to write while runs are launched */
     double peak; /* a plain copy, in 10^9 bytes per second */
+    bool checks; /* only whether the ways do the same */
+    const char *cases; /* letters */
+    int samples;
 };
 
 /** A batch in device memory. */
@@ -97,7 +102,7 @@ static size_t apart(size_t bytes)
 }
 
 /* Lays out the tensors of a case, with offsets for addresses. */
-static void plan_case(struct batch *batch, const struct pack_case *c, bool simulated)
+static void plan_case(struct batch *batch, const struct pack_case *c, bool checks)
 {
     const size_t element = tutti_dtype_size(batch->form.dtype);
     const size_t wire = tutti_dtype_size(batch->form.wire);
@@ -110,12 +115,12 @@ static void plan_case(struct batch *batch, const struct pack_case *c, bool simul
         abort();
     }
     batch->pieces.count =
-            simulated ? size_min(workload.count, SIMULATED_TENSORS) : workload.count;
+            checks ? size_min(workload.count, CHECK_TENSORS) : workload.count;
     batch->pieces.pieces =
             must_alloc(batch->pieces.count, sizeof *batch->pieces.pieces);
     for (size_t i = 0; i < batch->pieces.count; i++) {
         const size_t all = workload.tensors[i].count;
-        const size_t count = simulated ? size_min(all, SIMULATED_ELEMENTS) : all;
+        const size_t count = checks ? size_min(all, CHECK_ELEMENTS) : all;
 
         batch->pieces.pieces[i] = (struct script_piece){ .tensor = batch->tensor_bytes,
             .packed = { .at = batch->packed_bytes, .in_slab = true },
@@ -136,7 +141,7 @@ static struct batch batch_new(
                                    .divisor = RANKS,
                                    .after = 1 } };
 
-    plan_case(&batch, c, bench->rig.simulated);
+    plan_case(&batch, c, bench->checks);
     batch.tensors = device_memory(&bench->rig, batch.tensor_bytes);
     batch.packed = device_memory(&bench->rig, batch.packed_bytes);
     for (size_t i = 0; i < batch.pieces.count; i++) {
@@ -226,14 +231,14 @@ static double sample(struct bench *bench, const struct way *way,
 static double measure(struct bench *bench, const struct way *way,
         const struct batch *batches, size_t count)
 {
-    static double times[SAMPLES];
+    static double times[SAMPLES_MAX];
     size_t next = 0;
 
     (void)sample(bench, way, batches, count, &next);
-    for (int i = 0; i < SAMPLES; i++) {
+    for (int i = 0; i < bench->samples; i++) {
         times[i] = sample(bench, way, batches, count, &next);
     }
-    return bench_summarise(times, SAMPLES).median;
+    return bench_summarise(times, (size_t)bench->samples).median;
 }
 
 /* What percentages are of: a copy of 1 GiB. */
@@ -254,8 +259,7 @@ static void measure_case(
     size_t count = 0;
     double traffic = 0;
 
-    while (count < (bench->rig.simulated ? 1 : BATCHES_MAX) &&
-            traffic < (double)ROTATED_BYTES) {
+    while (count < BATCHES_MAX && traffic < (double)ROTATED_BYTES) {
         batches[count] = batch_new(bench, c, kind);
         traffic += batches[count++].traffic;
     }
@@ -266,10 +270,6 @@ static void measure_case(
         if (ways[i].copies_only && kind->tensor != kind->packed) {
             continue;
         }
-        if (bench->rig.simulated) {
-            ways[i].run(bench, batches);
-            continue;
-        }
         seconds = measure(bench, &ways[i], batches, count);
         speed = batches[0].traffic * 1e-9 / seconds;
         (void)printf("| %c: %s | %s | %s | %.1f | %.0f | %.0f |\n", c->letter, c->text,
@@ -277,28 +277,124 @@ static void measure_case(
                 speed / bench->peak * 100);
         (void)fflush(stdout);
     }
-    DEVICE_MUST(&bench->rig, stream_synchronize(bench->rig.stream));
     while (count > 0) {
         batch_end(bench, &batches[--count]);
     }
 }
 
-/* --------------------------------------------------------------------------- main */
+/* ------------------------------------------------------------------------- checks */
 
-/* All cases, in all types. */
-static void run_cases(struct bench *bench)
+/* What one way makes of the tensors; owned. */
+static unsigned char *packed_by(struct bench *bench, const struct batch *batch,
+        void (*run)(struct bench *bench, const struct batch *batch))
 {
-    for (size_t i = 0; i < CASES * KINDS; i++) {
-        measure_case(bench, &cases[i / KINDS], &kinds[i % KINDS]);
-    }
+    unsigned char *packed = must_alloc(batch->packed_bytes, 1);
+
+    memset(packed, 0xff, batch->packed_bytes);
+    device_upload(&bench->rig, batch->packed, packed, batch->packed_bytes);
+    run(bench, batch);
+    device_download(&bench->rig, packed, batch->packed, batch->packed_bytes);
+    return packed;
 }
 
-static void run(struct bench *bench)
+/* @return false, having said so, when packing is no copy */
+static bool check_case(
+        struct bench *bench, const struct pack_case *c, const struct kind *kind)
 {
+    const struct pattern pattern = { .dtype = kind->tensor };
+    struct batch batch = batch_new(bench, c, kind);
+    const size_t elements = batch.tensor_bytes / tutti_dtype_size(kind->tensor);
+    unsigned char *tensors = must_alloc(batch.tensor_bytes, 1);
+    unsigned char *packed;
+    unsigned char *copied;
+    bool good = true;
+
+    pattern_fill(&pattern, 0, tensors, elements);
+    device_upload(&bench->rig, batch.tensors, tensors, batch.tensor_bytes);
+    packed = packed_by(bench, &batch, run_pack);
+    if (kind->tensor == kind->packed) {
+        copied = packed_by(bench, &batch, run_loop);
+        good = memcmp(packed, copied, batch.packed_bytes) == 0;
+        free(copied);
+    }
+    if (!good) {
+        (void)printf("%c, %s: packing does not write what a loop of copies does\n",
+                c->letter, kind->text);
+    }
+    free(tensors);
+    free(packed);
+    batch_end(bench, &batch);
+    return good;
+}
+
+/* --------------------------------------------------------------------------- main */
+
+/* @return false, having said what there is */
+static const char usage[] =
+        "usage: bench-pack [--check] [--cases ABCDEFG] [--samples N]\n"
+        "TUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and TUTTI_GPU_PACK_SMS count.\n";
+
+static bool parse(int argc, char **argv, struct bench *bench)
+{
+    static const struct option longs[] = { { "check", no_argument, NULL, 'k' },
+        { "cases", required_argument, NULL, 'c' },
+        { "samples", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 } };
+    int letter;
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+    while ((letter = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        if (letter == 'k') {
+            bench->checks = true;
+        } else if (letter == 'h') {
+            (void)fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
+        } else if (letter == 'c') {
+            bench->cases = optarg;
+        } else {
+            bench->samples = letter == 's' ? (int)strtol(optarg, NULL, 10) : 0;
+        }
+    }
+    if (optind != argc || bench->samples < 1 || bench->samples > SAMPLES_MAX) {
+        (void)fputs(usage, stderr);
+        return false;
+    }
+    return true;
+}
+
+/* All cases that are wanted, in all types. @return how many were wrong */
+static int run_cases(struct bench *bench)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < CASES * KINDS; i++) {
+        const struct pack_case *c = &cases[i / KINDS];
+
+        if (strchr(bench->cases, c->letter) == NULL) {
+            continue;
+        }
+        if (bench->checks) {
+            wrong += check_case(bench, c, &kinds[i % KINDS]) ? 0 : 1;
+        } else {
+            measure_case(bench, c, &kinds[i % KINDS]);
+        }
+    }
+    return wrong;
+}
+
+static int run(struct bench *bench)
+{
+    int wrong;
+
+    if (bench->checks) {
+        wrong = run_cases(bench);
+        (void)printf("bench-pack: %s: %d wrong\n", bench->rig.name, wrong);
+        return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
     if (bench->rig.simulated) {
-        run_cases(bench);
-        (void)printf("bench-pack: this GPU is simulated, so nothing was measured\n");
-        return;
+        (void)printf("bench-pack: this GPU is simulated, and its times mean nothing; "
+                     "--check compares results\n");
+        return DEVICE_SKIPPED;
     }
     DEVICE_MUST(&bench->rig, event_create(&bench->begin, CU_EVENT_TIMED));
     DEVICE_MUST(&bench->rig, event_create(&bench->end, CU_EVENT_TIMED));
@@ -312,27 +408,24 @@ static void run(struct bench *bench)
             bench->rig.name, bench->rig.cuda.version / 1000,
             bench->rig.cuda.version % 1000 / 10, bench->packing.target.sm_count,
             bench->peak);
-    run_cases(bench);
+    (void)run_cases(bench);
     device_drop(&bench->rig, bench->busy);
     (void)bench->rig.cuda.event_destroy(bench->begin);
     (void)bench->rig.cuda.event_destroy(bench->end);
+    return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
-    static struct bench bench;
-    const bool asks = argc == 2 && strcmp(argv[1], "--help") == 0;
+    static struct bench bench = { .cases = "ABCDEFG", .samples = 50 };
     int status;
 
-    if (argc != 1) {
-        (void)fputs("usage: bench-pack\nTUTTI_CUDA_LIBRARY, TUTTI_GPU_KERNELS and "
-                    "TUTTI_GPU_PACK_SMS count.\n",
-                asks ? stdout : stderr);
-        return asks ? EXIT_SUCCESS : 2;
+    if (!parse(argc, argv, &bench)) {
+        return 2;
     }
     status = device_kernels(&bench.rig, "bench-pack", &bench.packing);
     if (status == 0) {
-        run(&bench);
+        status = run(&bench);
         gpu_close(bench.packing.gpu);
         device_close(&bench.rig);
     }
