@@ -6,8 +6,6 @@ work=$(mktemp -d)
 # A process that is just ending may still write there.
 remove_work() { until rm -rf "$work"; do sleep 0.1; done; }
 trap remove_work EXIT
-# Open MPI removes its folder there when it is empty, even if another mpirun has just found it.
-export TMPDIR=$work
 patience=240 # seconds; ctest's own limit, which comes later, does not say what was waited for
 
 fail() { # with the end of what was written

@@ -1,37 +1,36 @@
 /*
  * Of three ranks only rank 1 goes on, and does what its argument says: it waits for rank 2
  * (stall), calls tutti_abort() (abort) or dies (killed). The others stay outside tutti; rank 2
- * comes when it is asked to end, which is too late. They make FILE.0 and FILE.2, so rank 1 knows
+ * comes when it is asked to end, which is too late. Each writes a byte to FILE, so rank 1 knows
  * that they are outside: blocked WHAT FILE
  */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tutti/tutti.h>
 
-/* Makes the file of this rank. */
-static void go_outside(const char *file, int rank)
+static void say_outside(const char *file)
 {
-    char name[512];
+    const int fd = open(file, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
-    (void)snprintf(name, sizeof name, "%s.%d", file, rank);
-    (void)close(creat(name, 0600));
+    (void)!write(fd, "x", 1);
+    (void)close(fd);
 }
 
-static void wait_for_rank(const char *file, int rank)
+static void wait_for_both(const char *file)
 {
-    char name[512];
+    struct stat about;
 
-    (void)snprintf(name, sizeof name, "%s.%d", file, rank);
-    while (access(name, F_OK) != 0) {
+    while (stat(file, &about) != 0 || about.st_size < 2) {
         (void)usleep(1000);
     }
 }
 
-/* Here SIGTERM does not come between two calls. */
+/* SIGTERM is blocked, so it does not come before it is waited for. */
 static void wait_for_term(const char *file)
 {
     sigset_t term;
@@ -40,7 +39,7 @@ static void wait_for_term(const char *file)
     (void)sigemptyset(&term);
     (void)sigaddset(&term, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &term, NULL);
-    go_outside(file, 2);
+    say_outside(file);
     (void)sigwait(&term, &number);
 }
 
@@ -63,14 +62,13 @@ int main(int argc, char **argv)
         wait_for_term(argv[2]);
     }
     if (tutti_rank(t) == 0) {
-        go_outside(argv[2], 0);
+        say_outside(argv[2]);
         for (;;) {
             (void)pause();
         }
     }
     if (tutti_rank(t) == 1) {
-        wait_for_rank(argv[2], 0);
-        wait_for_rank(argv[2], 2);
+        wait_for_both(argv[2]);
     }
     if (strcmp(what, "killed") == 0) {
         (void)raise(SIGKILL);
