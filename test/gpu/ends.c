@@ -173,7 +173,8 @@ static int check_left(void)
     const struct gpusim_nccl_live nccl = gpusim_nccl_live();
 
     if (live.device_bytes + live.host_bytes + live.streams + live.events +
-                    live.modules + live.retained + nccl.comms + nccl.registrations ==
+                    live.modules + live.retained + nccl.comms + nccl.registrations +
+                    nccl.allocations ==
             0) {
         return 0;
     }

@@ -211,9 +211,8 @@ static void run_lost(struct ends_rank *r)
     }
     ends_meet(r);
     if (r->rank == CULPRIT) {
-        if (is_reset) { /* and there is a new context at the same handle */
+        if (is_reset) {
             gpusim_reset(r->device);
-            CHECK(cuDevicePrimaryCtxRetain(&r->context, r->device) == CUDA_SUCCESS);
         } else {
             gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
         }

@@ -151,3 +151,30 @@ UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with_and_leaves_the_callers_con
     assert_ptr_equal(current, mine);
     caller_leave(0);
 }
+
+/* cudaDeviceReset() by the application, and a new context at the same handle. */
+UNIT_TEST(test_a_reset_is_noticed)
+{
+    struct rig rig;
+    struct gpu *gpu;
+    struct device_event *event = NULL;
+    void *context = NULL;
+    const long queries = gpusim_calls("cuEventQuery");
+
+    rig_init(&rig);
+    gpu = rig_open(&rig);
+    ASSERT_OK(gpu_record(gpu, gpu->streams[GPU_COMM], &event));
+    gpusim_reset(gpu->ordinal);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, gpu->ordinal), 0);
+    assert_int_equal(gpu_passed(gpu, event), TUTTI_ERR_SYSTEM);
+    assert_error_has("rank 5 has lost GPU 1");
+    assert_error_has("cudaDeviceReset()");
+    assert_int_equal(gpusim_calls("cuEventQuery"), queries); /* it might crash */
+    gpu_event_release(gpu, event);
+    gpu_close(gpu);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
+    assert_int_equal(
+            cuDevicePrimaryCtxRelease_v2(1), 0); /* the one that gpu_close() left */
+    assert_int_equal(gpusim_take_reports(NULL, 0), 0);
+    rig_fini(&rig);
+}

@@ -77,6 +77,7 @@ struct gpusim_nccl_live {
     size_t comms; /* neither destroyed nor aborted             */
     size_t unnamed; /* configs without a name so far             */
     size_t registrations; /* of memory, with these                     */
+    size_t allocations; /* by ncclMemAlloc; bytes go with the context */
     size_t registered_calls; /* so far, whose memory was all registered   */
     int min_ctas, max_ctas, traffic_class; /* of the config given last        */
     size_t resident; /* kernels that a device runs, or will next  */

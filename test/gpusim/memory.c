@@ -253,9 +253,7 @@ static int free_memory(const char *function, uint64_t pointer, bool pinned)
         return CUDA_INVALID_VALUE;
     }
     if (!allocation->is_live) {
-        if (allocation->owner->alive) { /* else it went with the context */
-            gpusim_report("%s of memory that was freed before", function);
-        }
+        gpusim_report("%s of memory that was freed before", function);
         return CUDA_INVALID_VALUE;
     }
     clock = clock_copy(&sim.host);

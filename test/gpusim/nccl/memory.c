@@ -19,6 +19,11 @@ struct region {
 /* Of all; guarded by live_lock(). */
 static struct region *regions;
 
+static size_t *count_of(nccl_comm comm, struct gpusim_nccl_live *live)
+{
+    return comm == NULL ? &live->allocations : &live->registrations;
+}
+
 static struct region *add(nccl_comm comm, uint64_t start, size_t bytes)
 {
     struct region *added = calloc(1, sizeof *added);
@@ -30,7 +35,7 @@ static struct region *add(nccl_comm comm, uint64_t start, size_t bytes)
         .bytes = bytes,
         .number = comm == NULL ? 0 : comm->registered++ };
     regions = added;
-    live->registrations += comm != NULL;
+    ++*count_of(comm, live);
     live_unlock();
     return added;
 }
@@ -52,7 +57,7 @@ static bool take(nccl_comm comm, const void *wanted, uint64_t start, struct regi
     if (found != NULL) {
         *link = found->next;
         *out = *found;
-        live->registrations -= comm != NULL;
+        --*count_of(comm, live);
     }
     live_unlock();
     free(found);
