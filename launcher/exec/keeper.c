@@ -154,10 +154,7 @@ static int take(int fd)
     char byte;
 
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    while (passing_receive(fd, &byte, sizeof byte, 0, &memory, NULL) < 0 &&
-            errno == EINTR) {
-        ; /* it was suspended, and goes on */
-    }
+    (void)passing_receive(fd, &byte, sizeof byte, 0, &memory, NULL);
     return memory;
 }
 
