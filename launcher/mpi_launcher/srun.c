@@ -13,6 +13,9 @@
  *   --export=ALL      our environment; a user's SLURM_EXPORT_ENV=NONE would drop it
  *   --input=0         standard input goes to rank 0, as mpirun does it; not to all
  *   --overlap         only when srun started tuttirun: its step holds what this one needs
+ *   SLURM_PMIX_FENCE=ring  by Slurm's default, a tree for fences without data, a rank can leave
+ *                     MPI_Init while another is at its beginning, which the first message kills
+ *                     (docs/launcher/slurm.md has figures)
  * Not used: --no-kill (a lost node ends the step, which is right), --exact and
  * --cpus-per-task (a step gets all of the allocation's CPUs and GPUs without them),
  * --gres and --gpu-bind (GPUs are the supervisor's matter).
@@ -21,6 +24,8 @@
 
 #include "base/mem.h"
 #include "launcher/mpi_launcher/mpi_launcher.h"
+
+#define PMIX_FENCE "SLURM_PMIX_FENCE"
 
 /* The names, each as often as it has ranks; once each when they are as many everywhere. */
 static char *list_names(const struct host_list *hosts, const int *counts, bool repeat)
@@ -132,6 +137,10 @@ static void add_exports(
     if (facts->network->is_asked) {
         arguments_add_format(
                 variables, "OMPI_MCA_btl_tcp_if_include=%s", facts->network->cidrs);
+    }
+    if (facts->ranks == MPI_KIND_OPENMPI &&
+            environment_get(facts->environment, PMIX_FENCE) == NULL) {
+        arguments_add(variables, PMIX_FENCE "=ring");
     }
 }
 
